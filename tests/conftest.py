@@ -1,0 +1,42 @@
+"""What every test run shares: repeatable examples, and the mark of tests that start a JVM.
+
+Law: two runs of the same sources try the same examples. hypothesis derives them from the test
+itself instead of from chance; `pytest --hypothesis-profile=explore` looks for new ones.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, settings
+
+# Helper modules get the same readable assertions as test modules.
+pytest.register_assert_rewrite("contracts", "naive")
+
+SPARK_TESTS = Path(__file__).parent / "spark"
+
+# No deadline: the first example of a kernel pays for its compilation.
+settings.register_profile(
+    "repeatable",
+    derandomize=True,
+    deadline=None,
+    max_examples=300,
+    print_blob=True,
+    suppress_health_check=[HealthCheck.too_slow],
+)
+# Kernels run as plain Python are some hundred times slower, so they get fewer examples.
+settings.register_profile("nojit", settings.get_profile("repeatable"), max_examples=40)
+settings.register_profile(
+    "explore", settings.get_profile("repeatable"), derandomize=False, max_examples=3000
+)
+settings.load_profile("nojit" if os.environ.get("NUMBA_DISABLE_JIT") == "1" else "repeatable")
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark the tests under tests/spark before pytest selects by mark."""
+    for item in items:
+        if item.path.is_relative_to(SPARK_TESTS):
+            item.add_marker(pytest.mark.spark)

@@ -1,0 +1,44 @@
+"""One Spark session for all tests that need one, started by the first of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+from spark.feeds import Feed
+
+from tidegate.spark import configure
+
+
+@pytest.fixture(scope="session")
+def session() -> Iterator[SparkSession]:
+    builder = (
+        SparkSession.builder.master("local[2]")
+        .appName("tidegate tests")
+        # No test looks at the pages of the UI or at progress bars.
+        .config("spark.ui.enabled", "false")
+        .config("spark.ui.showConsoleProgress", "false")
+        # Names of machines without a network do not resolve.
+        .config("spark.driver.bindAddress", "127.0.0.1")
+        .config("spark.driver.host", "127.0.0.1")
+        # Far from UTC, so that a time zone lost on the way would show.
+        .config("spark.sql.session.timeZone", "Asia/Kolkata")
+    )
+    spark = configure(builder, partitions=2).getOrCreate()
+    spark.sparkContext.setLogLevel("OFF")
+    yield spark
+    spark.stop()
+
+
+@pytest.fixture
+def spark(session: SparkSession) -> Iterator[SparkSession]:
+    """The session, with the number of partitions put back after each test."""
+    yield session
+    session.conf.set("spark.sql.shuffle.partitions", "2")
+
+
+@pytest.fixture
+def feed(spark: SparkSession, tmp_path: Path) -> Feed:
+    return Feed(spark, tmp_path)

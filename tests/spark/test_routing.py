@@ -1,0 +1,95 @@
+"""Routing: Spark's hash, a bucket per partition, each pair in one bucket, budgets that add up."""
+
+from __future__ import annotations
+
+import itertools
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as F  # noqa: N812
+
+from tidegate.spark.routing import (
+    Routing,
+    bucket_spec,
+    grid_shape,
+    partition_labels,
+    spark_hash,
+)
+from tidegate.spec import Cpu, JoinSpec, band, rows
+
+
+def test_hash_is_sparks(spark: SparkSession) -> None:
+    labels = [0, 1, 2, 42, 1000, 2**31 - 1]
+    frame = spark.createDataFrame([(label,) for label in labels], "label int")
+    found = [row[0] for row in frame.select(F.hash("label")).collect()]
+    assert [spark_hash(label) for label in labels] == found
+
+
+@pytest.mark.parametrize("partitions", [1, 2, 3, 7, 200])
+def test_each_partition_gets_one_label(partitions: int) -> None:
+    labels = partition_labels(partitions)
+    assert [spark_hash(label) % partitions for label in labels] == list(range(partitions))
+
+
+@given(partitions=st.integers(1, 40), streams=st.integers(2, 4))
+def test_grid_lets_every_combination_meet_once(partitions: int, streams: int) -> None:
+    layout = Routing("grid", streams).layout(partitions)
+    assert 1 <= layout.buckets <= partitions
+    lanes = [range(layout.lanes(stream)) for stream in range(streams)]
+    for combination in itertools.product(*lanes):
+        places = [set(layout.targets(stream, lane)) for stream, lane in enumerate(combination)]
+        assert len(set.intersection(*places)) == 1
+
+
+@given(cells=st.integers(1, 500), dimensions=st.integers(1, 4))
+def test_grid_wastes_little(cells: int, dimensions: int) -> None:
+    shape = grid_shape(cells, dimensions)
+    assert len(shape) == dimensions
+    assert cells / 2 < math.prod(shape) <= cells
+
+
+@given(hashes=st.lists(st.integers(-(2**63), 2**63 - 1), min_size=1), partitions=st.integers(1, 9))
+def test_keys_have_one_bucket(hashes: list[int], partitions: int) -> None:
+    layout = Routing("key", 2).layout(partitions)
+    lanes = layout.lane_of(0, np.array(hashes, np.int64))
+    assert set(lanes.tolist()) <= set(range(partitions))
+    assert all(layout.targets(0, lane) == layout.targets(1, lane) == (lane,) for lane in lanes)
+
+
+def test_kind_follows_the_spec() -> None:
+    spec = JoinSpec(on="k", time="t", within="1 s")
+    assert Routing.of(spec).kind == "key"
+    assert Routing.of(spec.replace(on=[band("x", 0, 1), "k"])).kind == "key"
+    assert Routing.of(spec.replace(on=band("x", 0, 1))).kind == "grid"
+    # The last 5 rows of a stream are those of the whole stream.
+    assert Routing.of(spec.replace(within=rows(5))).kind == "single"
+
+
+@given(
+    split=st.lists(st.integers(0, 50), min_size=2, max_size=2),
+    slack=st.integers(0, 30),
+    buckets=st.integers(1, 12),
+    explicit=st.booleans(),
+)
+def test_budgets_add_up(split: list[int], slack: int, buckets: int, explicit: bool) -> None:
+    memory = sum(split) + slack
+    spec = JoinSpec(
+        on="k", time="t", within="1 s", memory=memory, split=split if explicit else "even"
+    )
+    parts = [bucket_spec(spec, bucket, buckets) for bucket in range(buckets)]
+    assert sum(part.memory_rows or 0 for part in parts) == memory
+    assert len({part.seed for part in parts}) == buckets
+    if explicit:
+        columns = zip(*[part.split_rows or () for part in parts], strict=True)
+        assert [sum(column) for column in columns] == split
+
+
+def test_other_budgets_add_up() -> None:
+    spec = JoinSpec(on="k", time="t", within="1 s", memory="1001 B", cpu=Cpu(90.0))
+    parts = [bucket_spec(spec, bucket, 3) for bucket in range(3)]
+    assert sum(part.memory_bytes or 0 for part in parts) == 1001
+    assert [part.cpu.comparisons_per_second for part in parts if part.cpu] == [30.0] * 3

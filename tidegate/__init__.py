@@ -1,0 +1,46 @@
+"""tidegate: window joins over unbounded streams that stay inside a budget and say what they lost.
+
+Law: `import tidegate` is cheap. What needs numba, pyarrow or Spark is imported when it is used.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import Any
+
+from tidegate.spec import (
+    Cpu,
+    JoinSpec,
+    Policy,
+    SpecError,
+    TidegateError,
+    band,
+    inner_product,
+    overlap,
+    rows,
+    theta,
+)
+
+__version__ = "0.1.0"
+
+_LAZY = {
+    "JoinEngine": "tidegate.engine",
+    "JoinResult": "tidegate.engine",
+    "join": "tidegate.engine",
+    "policies": "tidegate.shed.policies",
+}
+
+__all__ = [
+    "Cpu", "JoinEngine", "JoinResult", "JoinSpec", "Policy", "SpecError", "TidegateError", "band",
+    "inner_product", "join", "overlap", "policies", "rows", "theta",
+]  # fmt: skip
+
+
+def __getattr__(name: str) -> Any:
+    if name in _LAZY:
+        return getattr(import_module(_LAZY[name]), name)
+    raise AttributeError(f"module 'tidegate' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *_LAZY])

@@ -1,0 +1,185 @@
+"""The arrays of a join: made, grown and rebuilt.
+
+Law: growing changes nothing but the room. A slot keeps its number, an index its content, so that
+results do not depend on when something grew.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tidegate import windows
+from tidegate.index import btree, hash_table, inverted, ttree
+from tidegate.drivers import two_way
+from tidegate.drivers.plan import BTREE, GATE, HASH, INVERTED, SERVED_BY_CODE, TTREE
+from tidegate.drivers.state import State
+from tidegate.kernel import kernel
+from tidegate.shed.budget import ACCOUNT
+from tidegate.windows import Records, records
+
+FIRST_SLOTS = 1024
+FIRST_ITEMS = 4096
+_NEVER = -(2**62)
+
+
+def new_state(
+    lanes: Records,
+    bands: Records,
+    set_terms: Records,
+    thetas: Records,
+    columns: int,
+    has_equality: bool,
+) -> State:
+    """An empty join; its options are written into the records by the caller."""
+    slots, notes, pool = windows.unused_slots(FIRST_SLOTS)
+    gate = records(GATE, 1)
+    gate.has_equality = has_equality
+    gate.tree_term = SERVED_BY_CODE if has_equality else 0
+    gate.clock = gate.watermark = _NEVER * 2
+    lanes.newest = _NEVER * 2
+    streams = len(lanes)
+    values = np.zeros((FIRST_SLOTS, columns), np.int64)
+    room = {kind: FIRST_SLOTS if kind in lanes.index else 1 for kind in (HASH, BTREE, TTREE)}
+    return State(
+        gate=gate,
+        lanes=lanes,
+        pool=pool,
+        slots=slots,
+        notes=notes,
+        importance=np.ones(FIRST_SLOTS, np.float64),
+        lines=np.full((streams, 2 * FIRST_SLOTS), -1, np.int32),
+        late=np.zeros(FIRST_SLOTS, np.int32),
+        values=values,
+        reals=values.view(np.float64),
+        spans=np.zeros((FIRST_SLOTS, len(set_terms), 2), np.int64),
+        bands=bands,
+        set_terms=set_terms,
+        thetas=thetas,
+        buckets=hash_table.empty(streams, room[HASH]),
+        btree=btree.empty(streams, room[BTREE]),
+        ttree=ttree.empty(streams, room[TTREE]),
+        lists=hash_table.empty(streams, FIRST_ITEMS if INVERTED in lanes.index else 1),
+        arena=records(inverted.POSTING, FIRST_ITEMS if len(set_terms) else 1),
+        arena_used=np.zeros(1, np.int64),
+        accounts=records(ACCOUNT, streams),
+        queues=np.zeros((streams, FIRST_SLOTS), np.int32),
+    )
+
+
+def _longer(array: NDArray[np.generic], length: int, axis: int = 0) -> NDArray[np.generic]:
+    shape = list(array.shape)
+    shape[axis] = length - shape[axis]
+    filler = np.zeros(shape, array.dtype)
+    return np.concatenate([array, filler], axis=axis)
+
+
+def with_more_slots(state: State, capacity: int) -> State:
+    """The same join with room for `capacity` tuples."""
+    slots, notes = windows.grown_slots(state.slots, state.notes, state.pool, capacity)
+    values = _longer(state.values, capacity)
+    lines = _longer(state.lines, 2 * capacity, axis=1)
+    for stream, lane in enumerate(state.lanes):
+        lines[stream, lane.end :] = -1
+    state = state._replace(
+        slots=slots,
+        notes=notes,
+        importance=_longer(state.importance, capacity),
+        lines=lines,
+        late=_longer(state.late, capacity),
+        values=values,
+        reals=values.view(np.float64),
+        spans=_longer(state.spans, capacity),
+        queues=_longer(state.queues, capacity, axis=1),
+    )
+    if HASH in state.lanes.index:
+        state = state._replace(buckets=hash_table.empty(len(state.lanes), capacity))
+        reindex(state, HASH)
+    return state
+
+
+def with_more_nodes(state: State) -> State:
+    """The same join with twice the tree nodes, where trees are used."""
+    if BTREE in state.lanes.index:
+        state = state._replace(btree=btree.grow(state.btree))
+    if TTREE in state.lanes.index:
+        state = state._replace(ttree=ttree.grow(state.ttree))
+    return state
+
+
+def with_tidy_arena(state: State, items: int) -> State:
+    """The same join, its sets without gaps, and room for `items` more (and as many again)."""
+    streams = len(state.lanes)
+    alive = int(sum(state.spans[slot, :, 1].sum() for slot in alive_slots(state)))
+    room = max(len(state.arena), 2 * (alive + items))
+    arena = records(inverted.POSTING, room)
+    used = np.zeros(1, np.int64)
+    for slot in alive_slots(state):
+        for term in range(state.spans.shape[1]):
+            begin, length = (int(number) for number in state.spans[slot, term])
+            end = int(used[0])
+            arena[end : end + length] = state.arena[begin : begin + length]
+            state.spans[slot, term, 0] = end
+            used[0] += length
+    lists = hash_table.empty(streams, room if INVERTED in state.lanes.index else 1)
+    state = state._replace(arena=arena, arena_used=used, lists=lists)
+    if INVERTED in state.lanes.index:
+        reindex(state, INVERTED)
+    return state
+
+
+def alive_slots(state: State) -> NDArray[np.int64]:
+    """The retained slots of all streams, stream by stream, in order of arrival."""
+    parts = [line_of(state, stream) for stream in range(len(state.lanes))]
+    return np.concatenate(parts)
+
+
+def line_of(state: State, stream: int) -> NDArray[np.int64]:
+    """The retained slots of one stream, in order of arrival."""
+    lane = state.lanes[stream]
+    line = state.lines[stream, lane.begin : lane.end]
+    return line[line >= 0].astype(np.int64)
+
+
+@kernel
+def _enter_all(state, stream, line):
+    for k in range(len(line)):
+        if state.slots[line[k]].matchable:
+            two_way.enter_index(state, stream, line[k])
+
+
+def reindex(state: State, kind: int | None = None) -> None:
+    """Fill the (empty) indexes of one kind, or all, from the lines."""
+    for stream, lane in enumerate(state.lanes):
+        if kind is None or lane.index == kind:
+            updates = int(lane.updates)
+            _enter_all(state, stream, line_of(state, stream))
+            lane.updates = updates
+
+
+def start_tracking(state: State) -> None:
+    """Keep notes from now on, and write those of the tuples retained so far.
+
+    Until now tuples left only at the head of their line, so a tuple's number is not known to its
+    note; its order is enough, and the lines give it.
+    """
+    state.pool[0].tracked = 1
+    line = alive_slots(state)
+    by_arrival = line[np.lexsort((state.slots.stream[line], state.slots.time[line]))]
+    notes = state.notes
+    notes.order[by_arrival] = np.arange(len(line)) + state.gate[0].order - len(line)
+    for stream, lane in enumerate(state.lanes):
+        positions = np.arange(lane.begin, lane.end)
+        slots = state.lines[stream, positions]
+        notes.place[slots[slots >= 0]] = positions[slots >= 0]
+    notes.deadline[line] = state.slots.time[line] + state.lanes.window[state.slots.stream[line]]
+    notes.late_place[line] = -1
+    notes.queue_place[line] = -1
+
+
+def nbytes(state: State) -> int:
+    """Memory of all arrays of a join."""
+    return sum(
+        sum(part.nbytes for part in array) if isinstance(array, tuple) else array.nbytes
+        for array in state
+    )

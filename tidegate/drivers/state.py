@@ -1,0 +1,59 @@
+"""What a join remembers between arrivals.
+
+Law: everything the driver reads or writes stands in `State`; a snapshot of it, restored anywhere,
+goes on with the same results. `Output` and `Work` are scratch and never part of a snapshot.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tidegate.index import btree, ttree
+from tidegate.windows import Records
+
+
+class State(NamedTuple):
+    gate: Records  # [0]: options and counts of the whole join
+    lanes: Records  # [stream]
+    pool: Records  # [0]
+    slots: Records
+    notes: Records  # [slot]
+    importance: NDArray[np.float64]  # [slot], if the join has importances
+    lines: NDArray[np.int32]  # [stream, position] -> slot or -1
+    late: NDArray[np.int32]  # heap of tuples that came out of order
+    values: NDArray[np.int64]  # [slot, k]: numbers of band and theta terms, floats as their bits
+    reals: NDArray[np.float64]  # the same memory, read as floats
+    spans: NDArray[np.int64]  # [slot, set term, (begin, length)]
+    bands: Records
+    set_terms: Records
+    thetas: Records
+    buckets: NDArray[np.int32]  # hash index
+    btree: btree.Tree
+    ttree: ttree.Tree
+    lists: NDArray[np.int32]  # inverted index
+    arena: Records
+    arena_used: NDArray[np.int64]  # [0]
+    accounts: Records
+    queues: NDArray[np.int32]  # [account, position] -> slot
+
+
+class Output(NamedTuple):
+    """Results not yet turned into a table: addresses of the payload rows, and importance."""
+
+    rows: NDArray[np.int64]  # [stream, result]
+    importance: NDArray[np.float64]
+    count: NDArray[np.int64]  # [0]: results, [1]: room that the next arrival asks for
+
+
+class Work(NamedTuple):
+    """Scratch of one push."""
+
+    cursor: NDArray[np.int64]  # [stream]: its next arrival
+    found: NDArray[np.int64]  # candidates of one probe
+    totals: NDArray[np.float64]  # [slot, 2]: sums of the inverted index, zero between probes
+    group: NDArray[np.int64]  # arrivals of one instant: (stream, arrival, slot)
+
+

@@ -1,0 +1,403 @@
+"""The driver of two-way joins: expire -> probe -> emit -> admit -> shed, for each arrival.
+
+Law: a tuple first probes, then is admitted; what leaves a window leaves its index in the same
+step. The driver owns the order of things and all counting; matching belongs to `predicates`,
+finding candidates to `index`, choosing victims to `shed`.
+
+It stops at any arrival when it needs something that only Python can give (room for more slots, or
+a drained output), returns what it needs, and goes on from there when it is called again: all that
+an arrival did before the stop can be done twice without harm.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from tidegate import windows
+from tidegate.index import btree, hash_table, inverted, nested_loop, ttree
+from tidegate.drivers import predicates
+from tidegate.drivers.plan import BTREE, HASH, INVERTED, NESTED_LOOP, SERVED_BY_CODE, TTREE
+from tidegate.kernel import inlined, kernel
+from tidegate.shed import budget, static
+from tidegate.streams import earliest
+
+DONE, NEED_SLOTS, NEED_NODES, NEED_ARENA, NEED_OUTPUT = range(5)
+
+ANYBODY, NEWCOMERS, EARLIER = range(3)  # whom an arrival meets: see `instant`
+AHEAD = 8  # tuples of a stream: far enough to hide a cache miss, near enough to stay cached
+
+
+@kernel
+def tree_key(bands, term, values, reals, code, row):
+    """The key of a tuple in a tree: its equality code, or the column of a band."""
+    if term == SERVED_BY_CODE:
+        return code
+    column = bands[term].column
+    if bands[term].is_float:
+        return predicates.ordered_bits(reals[row, column])
+    return values[row, column]
+
+
+@kernel
+def tree_range(bands, term, values, reals, code, row, from_first):
+    """The keys that can match a tuple."""
+    if term == SERVED_BY_CODE:
+        return code, code
+    band = bands[term]
+    if band.is_float:
+        return predicates.real_range(
+            reals[row, band.column], band.low_real, band.high_real, from_first
+        )
+    return predicates.band_range(values[row, band.column], band.low, band.high, from_first)
+
+
+@inlined
+def candidates(state, arrivals, work, stream, arrival):
+    """Slots of the opposite stream that may match, in `work.found`.
+
+    Returns how many, how many comparisons were made, and how many index nodes visited.
+    """
+    other = 1 - stream
+    kind = state.lanes[other].index
+    count = comparisons = visits = 0
+    if kind == HASH:
+        visits = 1
+        count, comparisons = hash_table.probe(
+            state.buckets, state.slots, other, arrivals.code[arrival], work.found
+        )
+    elif kind == NESTED_LOOP:
+        count = nested_loop.probe(state.lanes, state.lines, other, work.found)
+        comparisons = count
+    elif kind == INVERTED:
+        visits = arrivals.spans[arrival, 0, 1]
+        count, comparisons = inverted.probe(
+            state.lists,
+            state.arena,
+            work.totals,
+            other,
+            arrivals.items,
+            arrivals.weights,
+            arrivals.spans[arrival, 0, 0],
+            arrivals.spans[arrival, 0, 1],
+            state.set_terms[0].weighted,
+            state.set_terms[0].at_least,
+            work.found,
+        )
+    else:
+        low, high = tree_range(
+            state.bands,
+            state.gate[0].tree_term,
+            arrivals.values,
+            arrivals.reals,
+            arrivals.code[arrival],
+            arrival,
+            stream == 0,
+        )
+        if low <= high:
+            if kind == BTREE:
+                count, comparisons, visits = btree.probe(state.btree, other, low, high, work.found)
+            else:
+                count, comparisons, visits = ttree.probe(state.ttree, other, low, high, work.found)
+    return count, comparisons, visits
+
+
+@inlined
+def emit(state, arrivals, work, output, stream, arrival, count, whom):
+    """Turn the candidates that match into results."""
+    other = 1 - stream
+    time = arrivals.time[arrival]
+    kind = state.lanes[other].index
+    check_code = state.gate[0].has_equality and kind != HASH
+    first_set = 1 if kind == INVERTED else 0
+    check_bands = len(state.bands) > 0
+    check_sets = len(state.set_terms) > first_set
+    check_thetas = len(state.thetas) > 0
+    weighed = state.gate[0].has_importance
+    results = output.count[0]
+    before = results
+    for k in range(count):
+        slot = work.found[k]
+        if not predicates.meet_in_time(state.slots, state.lanes, slot, stream, time):
+            continue
+        if whom != ANYBODY:
+            is_new = state.notes[slot].order >= state.gate[0].group_order
+            if is_new != (whom == NEWCOMERS):
+                continue
+        if check_code and state.slots[slot].code != arrivals.code[arrival]:
+            continue
+        if check_bands and not predicates.in_bands(
+            state.bands, state.values, state.reals, slot,
+            arrivals.values, arrivals.reals, arrival, stream == 0,
+        ):  # fmt: skip
+            continue
+        if check_sets and not predicates.share_enough(
+            state.set_terms, first_set, state.arena, state.spans, slot,
+            arrivals.items, arrivals.weights, arrivals.spans, arrival,
+        ):  # fmt: skip
+            continue
+        if check_thetas and not predicates.thetas_hold(
+            state.thetas, state.values, slot, arrivals.values, arrival, stream == 0
+        ):
+            continue
+        output.rows[stream, results] = arrivals.row[arrival]
+        output.rows[other, results] = state.slots[slot].row
+        if weighed:
+            importance = predicates.combined(
+                state.gate[0].combine, arrivals.importance[arrival], state.importance[slot]
+            )
+            output.importance[results] = importance
+            state.gate[0].importance_out += importance
+        results += 1
+    state.gate[0].results += results - before
+    output.count[0] = results
+
+
+@inlined
+def probe(state, arrivals, work, output, stream, arrival, whom):
+    """Meet the opposite window; False, with nothing done, if the output has no room."""
+    fits = True
+    if arrivals.matchable[arrival]:
+        count, comparisons, visits = candidates(state, arrivals, work, stream, arrival)
+        if output.count[0] + count > len(output.importance):
+            output.count[1] = count
+            fits = False
+        else:
+            state.lanes[stream].comparisons += comparisons
+            state.lanes[stream].visits += visits
+            emit(state, arrivals, work, output, stream, arrival, count, whom)
+    return fits
+
+
+@inlined
+def enter_index(state, stream, slot):
+    kind = state.lanes[stream].index
+    if kind == HASH:
+        hash_table.insert(state.buckets, state.slots, stream, state.slots[slot].code, slot)
+    elif kind == INVERTED:
+        inverted.insert(
+            state.lists, state.arena, stream, state.spans[slot, 0, 0], state.spans[slot, 0, 1]
+        )
+    elif kind != NESTED_LOOP:
+        key = tree_key(
+            state.bands, state.gate[0].tree_term, state.values, state.reals,
+            state.slots[slot].code, slot,
+        )  # fmt: skip
+        if kind == BTREE:
+            state.lanes[stream].updates += btree.insert(state.btree, stream, key, slot)
+        else:
+            state.lanes[stream].updates += ttree.insert(state.ttree, stream, key, slot)
+
+
+@inlined
+def leave_index(state, stream, slot):
+    kind = state.lanes[stream].index
+    if kind == HASH:
+        hash_table.remove(state.buckets, state.slots, stream, state.slots[slot].code, slot)
+    elif kind == INVERTED:
+        inverted.remove(
+            state.lists, state.arena, stream, state.spans[slot, 0, 0], state.spans[slot, 0, 1]
+        )
+    elif kind != NESTED_LOOP:
+        key = tree_key(
+            state.bands, state.gate[0].tree_term, state.values, state.reals,
+            state.slots[slot].code, slot,
+        )  # fmt: skip
+        if kind == BTREE:
+            state.lanes[stream].updates += btree.remove(state.btree, stream, key, slot)
+        else:
+            state.lanes[stream].updates += ttree.remove(state.ttree, stream, key, slot)
+
+
+@inlined
+def forget(state, slot):
+    """Remove a tuple from index, budget and window alike."""
+    stream = np.int64(state.slots[slot].stream)
+    if state.slots[slot].matchable:
+        leave_index(state, stream, slot)
+    if state.gate[0].limited and state.notes[slot].queue_place >= 0:
+        budget.release(
+            state.accounts, state.queues, state.notes, state.lanes[stream].account, slot
+        )
+    windows.leave(
+        state.slots, state.notes, state.pool, state.lanes, state.lines, state.late, slot
+    )
+
+
+@inlined
+def expire(state):
+    """Forget all that is dead at the watermark."""
+    watermark = state.gate[0].watermark
+    stream = -1  # first the late tuples of all streams, then line by line
+    while stream < len(state.lanes):
+        if stream < 0:
+            slot = windows.expired_late(state.notes, state.pool, state.late, watermark)
+        else:
+            slot = windows.expired_head(state.slots, state.notes, state.lanes, state.lines, stream, watermark)
+        if slot < 0:
+            stream += 1
+        else:
+            state.lanes[state.slots[slot].stream].expired += 1
+            forget(state, slot)
+
+
+@inlined
+def missing_room(state, arrivals, stream, arrival):
+    """What must grow before this arrival can be given a slot; DONE if nothing."""
+    missing = DONE
+    kind = state.lanes[stream].index
+    if state.pool[0].unused == 0:
+        missing = NEED_SLOTS
+    elif kind == BTREE and not btree.room(state.btree):
+        missing = NEED_NODES
+    elif kind == TTREE and not ttree.room(state.ttree):
+        missing = NEED_NODES
+    elif len(state.set_terms) > 0:
+        items = 0
+        for term in range(len(state.set_terms)):
+            items += arrivals.spans[arrival, term, 1]
+        if state.arena_used[0] + items > len(state.arena):
+            missing = NEED_ARENA
+    return missing
+
+
+@inlined
+def settle(state, arrivals, stream, arrival, order):
+    """Give the arrival a slot, in its window and in its index. Returns the slot."""
+    slot = windows.occupy(
+        state.slots, state.notes, state.pool, state.lanes, state.lines, state.late,
+        stream, arrivals.time[arrival], order,
+    )  # fmt: skip
+    state.slots[slot].code = arrivals.code[arrival]
+    state.slots[slot].row = arrivals.row[arrival]
+    if state.gate[0].has_importance:
+        state.importance[slot] = arrivals.importance[arrival]
+    for column in range(state.values.shape[1]):
+        state.values[slot, column] = arrivals.values[arrival, column]
+    for term in range(state.spans.shape[1]):
+        length = arrivals.spans[arrival, term, 1]
+        state.spans[slot, term, 1] = length
+        state.spans[slot, term, 0] = inverted.store(
+            state.arena, state.arena_used, arrivals.items, arrivals.weights,
+            arrivals.spans[arrival, term, 0], length, slot,
+        )  # fmt: skip
+    state.slots[slot].matchable = arrivals.matchable[arrival]
+    if arrivals.matchable[arrival]:
+        enter_index(state, stream, slot)
+    return slot
+
+
+@inlined
+def take(state, stream):
+    """Count an arrival as taken; the oldest of a full count window dies by that."""
+    state.lanes[stream].taken += 1
+    state.gate[0].order += 1
+    if not state.lanes[stream].is_time_window:
+        slot = windows.expired_head(state.slots, state.notes, state.lanes, state.lines, stream, 0)
+        if slot >= 0:
+            state.lanes[stream].expired += 1
+            forget(state, slot)
+
+
+@inlined
+def priority_of(state, arrivals, stream, arrival):
+    """What the policy says of an arrival that was just taken."""
+    importance = 1.0
+    if state.gate[0].has_importance:
+        importance = arrivals.importance[arrival]
+    return static.priority(
+        state.gate[0].policy, state.gate[0].seed, stream,
+        state.lanes[stream].taken - 1, state.gate[0].order - 1, importance,
+    )  # fmt: skip
+
+
+@inlined
+def make_room(state, stream, size, priority):
+    """Evict until a tuple of this size and priority fits; False if it is refused instead."""
+    account = state.lanes[stream].account
+    slot = budget.victim(state.accounts, state.queues, state.notes, account, size, priority)
+    while slot >= 0:
+        state.lanes[state.slots[slot].stream].evicted += 1
+        forget(state, slot)
+        slot = budget.victim(state.accounts, state.queues, state.notes, account, size, priority)
+    return slot == budget.NOBODY
+
+
+@inlined
+def admit(state, arrivals, stream, arrival):
+    """Retain the arrival if its window and the budget let it live."""
+    if not state.lanes[stream].is_time_window and state.lanes[stream].window == 0:
+        state.lanes[stream].expired += 1
+    elif not state.gate[0].limited:
+        settle(state, arrivals, stream, arrival, state.gate[0].order - 1)
+    else:
+        size = arrivals.size[arrival] if state.gate[0].by_bytes else 1
+        priority = priority_of(state, arrivals, stream, arrival)
+        if make_room(state, stream, size, priority):
+            slot = settle(state, arrivals, stream, arrival, state.gate[0].order - 1)
+            budget.charge(
+                state.accounts, state.queues, state.notes, state.lanes[stream].account,
+                slot, size, priority,
+            )  # fmt: skip
+        else:
+            state.lanes[stream].refused += 1
+
+
+@inlined
+def in_time(gate, time):
+    """Move the clock to `time`; False if `time` is too late to be taken at all."""
+    if time < gate[0].watermark:
+        return False
+    if time > gate[0].clock:
+        gate[0].clock = time
+        if not gate[0].external:
+            gate[0].watermark = time - gate[0].lateness
+    return True
+
+
+@inlined
+def look_ahead(state, arrivals, stream, arrival):
+    """Bring near what arrivals and expiries will touch soon (hash index only)."""
+    other = 1 - stream
+    lane = state.lanes[stream]
+    if lane.index == HASH or state.lanes[other].index == HASH:
+        last = arrivals.end[stream] - 1
+        hash_table.warm_bucket(state.buckets, arrivals.code[min(arrival + 2 * AHEAD, last)])
+        code = arrivals.code[min(arrival + AHEAD, last)]
+        hash_table.warm_chain(state.buckets, state.slots, other, hash_table.OLDEST, code)
+        hash_table.warm_chain(state.buckets, state.slots, stream, hash_table.NEWEST, code)
+        if lane.begin + AHEAD < lane.end:
+            slot = state.lines[stream, lane.begin + AHEAD]
+            if slot >= 0:
+                hash_table.warm_bucket(state.buckets, state.slots[slot].code)
+
+
+@kernel
+def run(state, arrivals, work, output):
+    """Take arrivals one by one until all are taken or something is needed."""
+    cursor = work.cursor
+    while True:
+        stream = earliest(arrivals.time, cursor, arrivals.end)
+        if stream < 0:
+            return DONE
+        arrival = cursor[stream]
+        if not in_time(state.gate, arrivals.time[arrival]):
+            state.lanes[stream].too_late += 1
+            cursor[stream] += 1
+            continue
+        look_ahead(state, arrivals, stream, arrival)
+        expire(state)
+        missing = missing_room(state, arrivals, stream, arrival)
+        if missing != DONE:
+            return missing
+        if not probe(state, arrivals, work, output, stream, arrival, ANYBODY):
+            return NEED_OUTPUT
+        take(state, stream)
+        admit(state, arrivals, stream, arrival)
+        windows.note_peak(state.pool, state.lanes)
+        cursor[stream] += 1
+
+
+@kernel
+def expire_now(state):
+    """Forget what is dead at the watermark, without an arrival."""
+    expire(state)

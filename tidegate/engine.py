@@ -1,0 +1,462 @@
+"""JoinEngine: tables in, results out; expire -> probe -> emit -> admit -> shed inside.
+
+Law: a push is all or nothing. Everything that can be wrong with its input is found before the first
+tuple is taken; from then on every row is accounted for:
+rows in = alive + expired + evicted + refused + too late + rejected.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from tidegate import snapshot
+from tidegate.encoding import plain_array
+from tidegate.drivers import instant, memory, two_way
+from tidegate.drivers.batching import arrivals_of, by_time, kept_rows, select
+from tidegate.drivers.binding import Binding, Encoded
+from tidegate.drivers.options import SLOT_BYTES, state_of
+from tidegate.drivers.predicates import combined
+from tidegate.drivers.state import Output, State, Work
+from tidegate.payload import Payload, restored, row_sizes
+from tidegate.shed.policies import policy_code
+from tidegate.spec import JoinSpec, TidegateError
+from tidegate.streams import Arrivals
+
+OUTPUT_ROOM = 1 << 18  # results between two drains: few enough to stay in the CPU's caches
+EXAMPLES_KEPT = 3
+ROWS_PER_PUSH = 1 << 20
+
+
+def to_arrow(table: Any, stream: str) -> pa.Table:
+    """A pyarrow table from what users push: pyarrow, pandas or polars."""
+    if isinstance(table, pa.Table):
+        return table
+    if isinstance(table, pa.RecordBatch):
+        return pa.Table.from_batches([table])
+    if type(table).__module__.partition(".")[0] == "pandas":
+        return pa.Table.from_pandas(table, preserve_index=False)
+    if hasattr(table, "__arrow_c_stream__"):
+        return pa.table(table)
+    raise TidegateError(
+        f"stream {stream!r} was given {type(table).__name__}; give a pyarrow Table or RecordBatch, "
+        "or a pandas or polars DataFrame"
+    )
+
+
+class JoinEngine:
+    """A window join that is fed push by push.
+
+    Parameters
+    ----------
+    spec
+        What to join; see `JoinSpec`.
+    schemas
+        The pyarrow schema of each stream, where known beforehand. Otherwise a stream's schema is
+        that of its first push.
+
+    Example
+    -------
+    >>> import pyarrow as pa, tidegate as tg
+    >>> engine = tg.JoinEngine(tg.JoinSpec(on="k", time="t", within=10))
+    >>> left = pa.table({"t": [1, 5], "k": ["a", "b"]})
+    >>> right = pa.table({"t": [2, 30], "k": ["a", "b"]})
+    >>> engine.push({"left": left, "right": right}).to_pylist()
+    [{'t': 1, 'k': 'a', 't_right': 2, 'k_right': 'a', '_importance': 1.0}]
+    >>> engine.stats()["expired"]
+    3
+    """
+
+    def __init__(self, spec: JoinSpec, schemas: Mapping[str, pa.Schema] | None = None) -> None:
+        if len(spec.streams) != 2:
+            raise TidegateError(
+                f"streams {spec.streams!r} are {len(spec.streams)}; this version joins two streams"
+            )
+        if spec.cpu is not None:
+            raise TidegateError("cpu is given, but this version has no CPU budgets; give None")
+        policy_code(spec.policy_choice.name)
+        self.spec = spec
+        self._schemas: list[pa.Schema | None] = [None] * len(spec.streams)
+        self._payloads: list[Payload | None] = [None] * len(spec.streams)
+        self._rows_in = [0] * len(spec.streams)
+        self._rejected: list[Counter[str]] = [Counter() for _ in spec.streams]
+        self._examples: list[dict[str, Any]] = []
+        self._bytes_peak = 0
+        self._bind({self._stream(name): schema for name, schema in (schemas or {}).items()})
+
+    # --- pushing --------------------------------------------------------------------------
+
+    def push(self, tables: Mapping[str, Any], *, watermark: Any = None) -> pa.Table:
+        """Take new rows and return the results they complete.
+
+        Parameters
+        ----------
+        tables
+            Rows by stream name; a stream may be missing. pyarrow, pandas or polars.
+        watermark
+            A moment before which no more rows come, kept from outside (Spark): it replaces
+            `clock - lateness` as the bound of expiry and lateness. It never moves back.
+        """
+        given = {
+            self._stream(name): to_arrow(table, name)
+            for name, table in tables.items()
+            if table is not None
+        }
+        binding = self._binding_with({stream: table.schema for stream, table in given.items()})
+        moment = None if watermark is None else binding.moment(watermark)
+        encoded = {stream: binding.encode(stream, table) for stream, table in given.items()}
+        self._refuse_bad_rows(given, encoded)
+        if binding is not self._binding:
+            self._bind({stream: table.schema for stream, table in given.items()}, binding)
+        if moment is not None:
+            self._set_watermark(moment)
+        arrivals = self._arrivals(given, encoded)
+        results = [] if arrivals is None else self._run(arrivals)
+        self._compact()
+        self._bytes_peak = max(self._bytes_peak, self._bytes_now())
+        return pa.concat_tables(results) if results else self._output_schema.empty_table()
+
+    def _stream(self, name: str) -> int:
+        if name not in self.spec.streams:
+            raise TidegateError(
+                f"{name!r} is not a stream of this join; its streams are "
+                f"{', '.join(map(repr, self.spec.streams))}"
+            )
+        return self.spec.streams.index(name)
+
+    def _binding_with(self, schemas: Mapping[int, pa.Schema]) -> Binding:
+        """The binding that also fits these schemas; the one in use if nothing is new."""
+        merged = list(self._schemas)
+        for stream, schema in schemas.items():
+            known = merged[stream]
+            if known is None:
+                merged[stream] = schema.remove_metadata()
+            elif not known.equals(schema.remove_metadata()):
+                raise TidegateError(
+                    f"stream {self.spec.streams[stream]!r} changed its columns from "
+                    f"({_listed(known)}) to ({_listed(schema)}); push the same columns each time"
+                )
+        if merged == self._schemas:
+            return self._binding
+        return Binding(self.spec, merged)
+
+    def _bind(self, schemas: Mapping[int, pa.Schema], binding: Binding | None = None) -> None:
+        """Take a binding into use; what is retained already gets its numbers anew.
+
+        That happens when a stream shows its columns after others were pushed: what is retained is
+        written down under the old binding and read back under the new one.
+        """
+        saved = None
+        if binding is not None and self._state.gate[0].order > 0:
+            saved = snapshot.load(self.snapshot())
+            finer = (self._binding.time_unit, binding.time_unit) == ("us", "ns")
+        for stream, schema in schemas.items():
+            if self._schemas[stream] is None or saved is not None:
+                self._schemas[stream] = schema.remove_metadata()
+        self._payloads = [None if s is None else Payload(s) for s in self._schemas]
+        self._binding = binding or Binding(self.spec, list(self._schemas))
+        self._output_schema = self._make_output_schema()
+        self._state = state_of(self.spec, self._binding)
+        if saved is not None:
+            tables = dict(zip(saved.schemas, saved.tables, strict=True))
+            kept = [p if n in tables else None for n, p in zip(self.spec.streams, self._payloads, strict=True)]
+            self._state = snapshot.refill(
+                self._state, self._binding, kept, saved, 1000 if finer else 1
+            )
+
+    def _make_output_schema(self) -> pa.Schema:
+        fields: list[pa.Field] = []
+        taken = {"_importance", "_weight"}
+        for name, schema in zip(self.spec.streams, self._schemas, strict=True):
+            for field in schema or ():
+                label = field.name
+                while label in taken:
+                    label = f"{label}_{name}"
+                taken.add(label)
+                fields.append(field.with_name(label))
+        return pa.schema([*fields, pa.field("_importance", pa.float64())])
+
+    def _refuse_bad_rows(
+        self, given: Mapping[int, pa.Table], encoded: Mapping[int, Encoded]
+    ) -> None:
+        if self.spec.bad_rows != "fail":
+            return
+        for stream, part in encoded.items():
+            for reason, mask in part.rejected.items():
+                row = int(np.flatnonzero(mask)[0])
+                raise TidegateError(
+                    f"row {row} of stream {self.spec.streams[stream]!r} cannot be joined "
+                    f"({reason.replace('_', ' ')}): {given[stream].slice(row, 1).to_pylist()[0]}; "
+                    "nothing of this push was taken; bad_rows='count' drops and counts such rows"
+                )
+
+    def _set_watermark(self, moment: int) -> None:
+        state = self._state
+        if not state.pool[0].tracked:
+            memory.start_tracking(state)
+        state.gate[0].external = 1
+        state.gate[0].watermark = max(int(state.gate[0].watermark), moment)
+        two_way.expire_now(state)
+
+    def _arrivals(
+        self, given: Mapping[int, pa.Table], encoded: Mapping[int, Encoded]
+    ) -> Arrivals | None:
+        """Store the payload of the rows that can be joined, and line them up."""
+        parts, rows, sizes = [], [], []
+        empty = None
+        for stream in range(len(self.spec.streams)):
+            if stream not in given:
+                parts.append(None)
+                continue
+            table, part = given[stream], encoded[stream]
+            self._rows_in[stream] += table.num_rows
+            kept = kept_rows(part)
+            if kept is not None:
+                self._count_rejected(stream, table, part)
+                table, part = table.filter(pa.array(kept)), select(part, kept)
+            payload = self._payloads[stream]
+            assert payload is not None
+            part, address = by_time(part, payload.append(table))
+            if self._state.gate[0].by_bytes:
+                base = int(address.min(initial=0))
+                sizes.append(row_sizes(table)[address - base] + SLOT_BYTES)
+            empty = select(part, np.zeros(0, np.int64))
+            parts.append(part)
+            rows.append(address)
+        if not any(len(address) for address in rows):
+            return None
+        filled = [part if part is not None else empty for part in parts]
+        return arrivals_of(filled, rows, np.concatenate([np.zeros(0, np.int64), *sizes]))
+
+    def _count_rejected(self, stream: int, table: pa.Table, part: Encoded) -> None:
+        seen = np.zeros(table.num_rows, np.bool_)
+        for reason, mask in part.rejected.items():
+            mask = mask & ~seen
+            seen |= mask
+            self._rejected[stream][reason] += int(mask.sum())
+            room = EXAMPLES_KEPT - sum(1 for e in self._examples if e["reason"] == reason)
+            for row in np.flatnonzero(mask)[: max(0, room)]:
+                example = table.slice(int(row), 1).to_pylist()[0]
+                name = self.spec.streams[stream]
+                self._examples.append({"stream": name, "reason": reason, "row": example})
+
+    # --- running --------------------------------------------------------------------------
+
+    def _run(self, arrivals: Arrivals) -> list[pa.Table]:
+        driver = instant.run if self.spec.ties == "instant" else two_way.run
+        work = self._work(arrivals)
+        output = self._output(OUTPUT_ROOM)
+        tables: list[pa.Table] = []
+        while True:
+            need = driver(self._state, arrivals, work, output)
+            if need == two_way.NEED_SLOTS:
+                capacity = 2 * len(self._state.slots)
+                self._state = memory.with_more_slots(self._state, capacity)
+                work = work._replace(
+                    found=np.empty(capacity, np.int64), totals=np.zeros((capacity, 2))
+                )
+            elif need == two_way.NEED_NODES:
+                self._state = memory.with_more_nodes(self._state)
+            elif need == two_way.NEED_ARENA:
+                self._state = memory.with_tidy_arena(self._state, _largest_set(arrivals))
+            else:
+                if output.count[0]:
+                    tables.append(self._drain(output))
+                if need == two_way.DONE:
+                    return tables
+                if output.count[1] > len(output.importance):
+                    output = self._output(int(output.count[1]))
+
+    def _work(self, arrivals: Arrivals) -> Work:
+        capacity = len(self._state.slots)
+        groups = len(arrivals.time) if self.spec.ties == "instant" else 0
+        return Work(
+            cursor=arrivals.begin.copy(),
+            found=np.empty(capacity, np.int64),
+            totals=np.zeros((capacity, 2)),
+            group=np.zeros((groups, 3), np.int64),
+        )
+
+    def _output(self, room: int) -> Output:
+        return Output(
+            rows=np.empty((len(self.spec.streams), room), np.int64),
+            importance=np.empty(room, np.float64),
+            count=np.zeros(2, np.int64),
+        )
+
+    def _drain(self, output: Output) -> pa.Table:
+        """The results so far as a table; the output is empty then."""
+        count = int(output.count[0])
+        output.count[0] = 0
+        columns: list[pa.ChunkedArray] = []
+        parts: list[pa.Table] = []
+        for payload, rows in zip(self._payloads, output.rows, strict=True):
+            assert payload is not None
+            parts.append(payload.gather(rows[:count]))
+            columns += [
+                restored(column, field.type)
+                for column, field in zip(parts[-1].columns, payload.schema, strict=True)
+            ]
+        if self._state.gate[0].has_importance:
+            importance = output.importance[:count].copy()
+        else:
+            importance = np.full(count, combined(self._state.gate[0].combine, 1.0, 1.0))
+        table = pa.Table.from_arrays([*columns, pa.array(importance)], schema=self._output_schema)
+        return self._without_false_matches(table, parts, importance)
+
+    def _without_false_matches(
+        self, table: pa.Table, parts: Sequence[pa.Table], importance: NDArray[np.float64]
+    ) -> pa.Table:
+        """Where keys are hashed, drop results whose codes are equal but whose keys are not."""
+        key = self._binding.key
+        if key is None or key.exact:
+            return table
+        same: Any = None
+        for names, kind in zip(self._binding.key_columns, key.kinds, strict=True):
+            first, second = (
+                plain_array(part.column(name), kind)
+                for part, name in zip(parts, names, strict=True)
+            )
+            equal = pc.equal(first, second)
+            same = equal if same is None else pc.and_(same, equal)
+        false = table.num_rows - (pc.sum(same).as_py() or 0)
+        if false == 0:
+            return table
+        gate = self._state.gate[0]
+        gate.results -= false
+        gate.importance_out -= importance[~same.to_numpy(zero_copy_only=False)].sum()
+        return table.filter(same)
+
+    def _compact(self) -> None:
+        """Keep the stored payload below twice what is alive."""
+        for stream, payload in enumerate(self._payloads):
+            if payload is None:
+                continue
+            line = memory.line_of(self._state, stream)
+            rows = self._state.slots.row[line]
+            payload.drop_before(int(rows.min()) if len(rows) else payload.end)
+            if payload.rows > 2 * len(line):
+                self._state.slots.row[line] = payload.keep_only(rows)
+
+    # --- reading --------------------------------------------------------------------------
+
+    def _bytes_now(self) -> int:
+        if self._state.gate[0].by_bytes:
+            return int(self._state.accounts.used.sum())
+        stored = sum(payload.nbytes for payload in self._payloads if payload is not None)
+        return stored + memory.nbytes(self._state)
+
+    def stats(self) -> dict[str, int | float]:
+        """What became of every row, and what it cost: totals, and per stream as `name_stream`."""
+        state, names = self._state, self.spec.streams
+        lanes, gate = state.lanes, state.gate[0]
+        unit = float(combined(gate.combine, 1.0, 1.0))
+        limited_by_bytes = bool(gate.by_bytes)
+        stats: dict[str, int | float] = {
+            "rows_out": int(gate.results),
+            "importance_out": float(
+                gate.importance_out if gate.has_importance else gate.results * unit
+            ),
+            "memory_rows": int(state.pool[0].alive),
+            "memory_rows_peak": int(state.pool[0].peak),
+            "memory_bytes": self._bytes_now(),
+            "memory_bytes_peak": int(state.accounts.peak.sum())
+            if limited_by_bytes
+            else max(self._bytes_peak, self._bytes_now()),
+        }
+        per_stream = {
+            "rows_in": self._rows_in,
+            "rejected": [counter.total() for counter in self._rejected],
+            "memory_rows": lanes.alive,
+            "memory_rows_peak": lanes.peak,
+        }
+        for name in (
+            "alive", "expired", "evicted", "refused", "too_late", "comparisons", "visits", "updates"
+        ):  # fmt: skip
+            per_stream[name] = lanes[name]
+        for name, values in per_stream.items():
+            stats.setdefault(name, int(sum(values)))
+            stats |= {f"{name}_{s}": int(v) for s, v in zip(names, values, strict=True)}
+        for counter in self._rejected:
+            for reason, count in counter.items():
+                label = f"rejected_{reason}"
+                stats[label] = stats.get(label, 0) + count
+        return stats
+
+    def rejected_examples(self) -> list[dict[str, Any]]:
+        """A few rejected rows of each reason."""
+        return list(self._examples)
+
+    # --- keeping --------------------------------------------------------------------------
+
+    def snapshot(self) -> bytes:
+        """All that the engine remembers, as Arrow IPC: one table of retained rows per stream."""
+        counted = {
+            "rows_in": self._rows_in,
+            "rejected": [dict(counter) for counter in self._rejected],
+            "bytes_peak": self._bytes_peak,
+        }
+        return snapshot.dump(self.spec, self._state, self._schemas, self._payloads, counted)
+
+    @classmethod
+    def restore(cls, blob: bytes, spec: JoinSpec | None = None) -> JoinEngine:
+        """The engine that `snapshot` wrote; it goes on as if nothing had happened.
+
+        `spec` is needed only where the snapshot's own cannot be read back (a theta function that
+        is not importable), and must be the one the snapshot was made with.
+        """
+        saved = snapshot.load(blob)
+        engine = cls(spec or saved.spec, saved.schemas)
+        engine._rows_in = saved.counted["rows_in"]
+        engine._rejected = [Counter(counts) for counts in saved.counted["rejected"]]
+        engine._bytes_peak = saved.counted["bytes_peak"]
+        engine._state = snapshot.refill(engine._state, engine._binding, engine._payloads, saved)
+        return engine
+
+
+def _listed(schema: pa.Schema) -> str:
+    return ", ".join(f"{field.name}: {field.type}" for field in schema)
+
+
+def _largest_set(arrivals: Arrivals) -> int:
+    return int(arrivals.spans[:, :, 1].sum(axis=1).max(initial=0))
+
+
+@dataclass(frozen=True)
+class JoinResult:
+    """The results of a finite join, and what became of every row."""
+
+    table: pa.Table
+    stats: dict[str, int | float]
+
+
+def join(
+    tables: Mapping[str, Any],
+    spec: JoinSpec,
+    progress: Callable[[int, int], None] | None = None,
+) -> JoinResult:
+    """Replay finite streams.
+
+    Parameters
+    ----------
+    tables
+        The whole of each stream, by name; pyarrow, pandas or polars.
+    spec
+        What to join.
+    progress
+        Called as `progress(rows done, rows in total)` from time to time.
+    """
+    engine = JoinEngine(spec)
+    whole = {name: to_arrow(table, name) for name, table in tables.items()}
+    total = sum(table.num_rows for table in whole.values())
+    result = engine.push(whole)
+    if progress is not None:
+        progress(total, total)
+    return JoinResult(result, engine.stats())

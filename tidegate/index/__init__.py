@@ -1,0 +1,1 @@
+"""Index structures: insert, probe, expire; each counts its comparisons."""

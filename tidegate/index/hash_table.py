@@ -1,0 +1,98 @@
+"""Hash index: buckets that keep their order of arrival (kang2003, section 4.2).
+
+Law: a bucket is a doubly linked chain from the oldest node to the newest, so insertion, expiry and
+eviction are one access each. Serves equality only.
+
+A node is a record with the fields `newer` and `older`: a slot, or a posting of the inverted index.
+The ends of a bucket's chains stand side by side for all streams (`bounds[bucket, stream]`): a tuple
+probes the opposite chain and joins its own, and both stand in one line of the CPU's cache.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tidegate.kernel import inlined, prefetch
+
+OLDEST, NEWEST = 0, 1
+_MULTIPLIER = np.uint64(0x9E3779B97F4A7C15)  # 2**64 / golden ratio: spreads consecutive keys
+_HALF = np.uint64(32)
+
+
+def empty(streams: int, capacity: int) -> NDArray[np.int32]:
+    """Buckets for `capacity` nodes of all streams together.
+
+    Half as many buckets as nodes: a chain then holds about one node of each stream, and the
+    buckets stay small enough for the CPU's caches (twice as many measured slower).
+    """
+    buckets = 1 << max(4, (capacity // 2 - 1).bit_length())
+    return np.full((buckets, streams, 2), -1, np.int32)
+
+
+@inlined
+def bucket_of(bounds, code):
+    # The high half of the product is well mixed; it is scaled to the number of buckets.
+    mixed = (np.uint64(code) * _MULTIPLIER) >> _HALF
+    return np.int64((mixed * np.uint64(bounds.shape[0])) >> _HALF)
+
+
+@inlined
+def insert(bounds, nodes, stream, code, node):
+    bucket = bucket_of(bounds, code)
+    newest = bounds[bucket, stream, NEWEST]
+    nodes[node].older = newest
+    nodes[node].newer = -1
+    if newest >= 0:
+        nodes[newest].newer = node
+    else:
+        bounds[bucket, stream, OLDEST] = node
+    bounds[bucket, stream, NEWEST] = node
+
+
+@inlined
+def remove(bounds, nodes, stream, code, node):
+    newer = nodes[node].newer
+    older = nodes[node].older
+    if newer >= 0:
+        nodes[newer].older = older
+    if older >= 0:
+        nodes[older].newer = newer
+    if newer < 0 or older < 0:
+        bucket = bucket_of(bounds, code)
+        if older < 0:
+            bounds[bucket, stream, OLDEST] = newer
+        if newer < 0:
+            bounds[bucket, stream, NEWEST] = older
+
+
+@inlined
+def probe(bounds, slots, stream, code, found):
+    """Write the slots of `stream` with this code into `found`, oldest first.
+
+    Returns how many, and how many slots were compared.
+    """
+    count = 0
+    comparisons = 0
+    slot = bounds[bucket_of(bounds, code), stream, OLDEST]
+    while slot >= 0:
+        comparisons += 1
+        if slots[slot].code == code:
+            found[count] = slot
+            count += 1
+        slot = slots[slot].newer
+    return count, comparisons
+
+
+@inlined
+def warm_bucket(bounds, code):
+    """Bring a bucket near that will be probed soon."""
+    prefetch(bounds.ctypes.data + bucket_of(bounds, code) * bounds.shape[1] * 8)
+
+
+@inlined
+def warm_chain(bounds, nodes, stream, end, code):
+    """Bring one end of a chain near, whose bucket is near already."""
+    node = bounds[bucket_of(bounds, code), stream, end]
+    if node >= 0:
+        prefetch(nodes.ctypes.data + node * nodes.itemsize)

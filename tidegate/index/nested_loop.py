@@ -1,0 +1,21 @@
+"""No index: scan the window (kang2003, section 4.2).
+
+Law: the line of a stream is the window itself, so there is nothing to insert or to remove, and a
+probe touches every retained tuple. Serves every predicate.
+"""
+
+from __future__ import annotations
+
+from tidegate.kernel import inlined
+
+
+@inlined
+def probe(lanes, lines, stream, found):
+    """Write all slots of `stream` into `found`, oldest first; returns how many."""
+    count = 0
+    for position in range(lanes[stream].begin, lanes[stream].end):
+        slot = lines[stream, position]
+        if slot >= 0:
+            found[count] = slot
+            count += 1
+    return count

@@ -1,0 +1,111 @@
+"""Compiled functions: one decorator, one cache folder.
+
+Law: every compiled function of tidegate is made by `kernel`, and its machine code is cached in a
+folder named after the digest of all sources. numba notices a change in the file of the function it
+compiles, but not in the files of the functions that were inlined into it; the digest does, so a
+stale cache is never loaded. The folder is outside the package, because the package's own folder
+may be read-only (Spark workers, system installs).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import tempfile
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numba
+from llvmlite import ir
+from numba import types
+from numba.core import config as numba_config
+from numba.extending import intrinsic
+
+_PACKAGE = Path(__file__).resolve().parent
+_LOCK = threading.Lock()
+
+
+def _digest_of_sources() -> str:
+    digest = hashlib.blake2b(digest_size=8)
+    for path in sorted(_PACKAGE.rglob("*.py")):
+        stat = path.stat()
+        digest.update(f"{path.relative_to(_PACKAGE)}:{stat.st_size}:{stat.st_mtime_ns}".encode())
+    return digest.hexdigest()
+
+
+def _writable(folder: Path) -> bool:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        return os.access(folder, os.W_OK)
+    except OSError:
+        return False
+
+
+def cache_folder() -> Path:
+    """Where machine code is kept: `TIDEGATE_CACHE`, the user's cache folder, or a temporary one."""
+    wanted = os.environ.get("TIDEGATE_CACHE")
+    home = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
+    for base in filter(None, (wanted, home, tempfile.gettempdir())):
+        folder = Path(base) / "tidegate" / _digest_of_sources()
+        if _writable(folder):
+            return folder
+    raise OSError(
+        "no folder for compiled code can be written; set TIDEGATE_CACHE to a writable folder"
+    )
+
+
+def _compiled(function: Callable[..., Any], **options: Any) -> Any:
+    # numba picks the cache folder while it decorates, from a global setting. The setting is put
+    # back at once, so that the user's own compiled functions keep their own folder.
+    if numba_config.DISABLE_JIT:
+        return function
+    with _LOCK:
+        before = numba_config.CACHE_DIR
+        numba_config.CACHE_DIR = str(_FOLDER)
+        try:
+            return numba.njit(cache=True, nogil=True, error_model="numpy", _nrt=False, **options)(function)
+        finally:
+            numba_config.CACHE_DIR = before
+
+
+def kernel(function: Callable[..., Any]) -> Any:
+    """Compile `function` on its first call and cache the machine code between processes."""
+    return _compiled(function)
+
+
+def inlined(function: Callable[..., Any]) -> Any:
+    """Compile `function` into each of its callers: for steps of a driver, which share its arrays.
+
+    Passing dozens of arrays to a function for each tuple costs more than what the function does.
+    """
+    return _compiled(function, inline="always")
+
+
+_FOLDER = Path() if numba_config.DISABLE_JIT else cache_folder()
+
+
+@intrinsic
+def _prefetch(typing_context, address):  # type: ignore[no-untyped-def]
+    def generate(context, builder, signature, arguments):  # type: ignore[no-untyped-def]
+        pointer = ir.IntType(8).as_pointer()
+        number = ir.IntType(32)
+        kind = ir.FunctionType(ir.VoidType(), [pointer, number, number, number])
+        function = builder.module.declare_intrinsic("llvm.prefetch", [pointer], kind)
+        write, locality, data = number(1), number(3), number(1)
+        builder.call(
+            function, [builder.inttoptr(arguments[0], pointer), write, locality, data]
+        )
+        return context.get_dummy_value()
+
+    return types.void(types.int64), generate
+
+
+def _prefetch_interpreted(address: int) -> None:
+    """Plain Python has no caches to warm."""
+
+
+# Ask the CPU to bring the memory at `address` near, without waiting for it. A window join jumps
+# from tuple to tuple all over its windows; asking a few tuples ahead hides most of the waiting.
+prefetch = _prefetch_interpreted if numba_config.DISABLE_JIT else _prefetch

@@ -1,0 +1,1 @@
+"""Which tuples to keep under a budget."""

@@ -1,0 +1,140 @@
+"""Engines that stay in memory between micro-batches, and the pushes they take.
+
+Law: a kept engine takes a push only for the token under which it was kept, and leaves with a new
+one. So an engine that took part in a failed or repeated task is never used again, and the state
+store alone decides what is true. Of each bucket a machine keeps one engine, not one per process.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import deque
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+
+from tidegate.engine import JoinEngine
+from tidegate.spark.packing import decode, encode_pieces
+
+# An engine that nobody asked for this long belongs to a query that stopped or moved away.
+IDLE_SECONDS = 120.0
+
+
+class EngineKey(NamedTuple):
+    """Which bucket of which join of which running query."""
+
+    operator: str
+    label: int
+
+
+class Entry(NamedTuple):
+    """One push in the log: the segment after its last, its bytes, and when its rows expire.
+
+    Times after `expires` find none of its rows alive; None means that they may live on.
+    """
+
+    end: int
+    size: int
+    expires: int | None
+
+
+@dataclass(frozen=True)
+class Push:
+    """What a micro-batch brings to a bucket: the blobs of each stream, in order, and the clock.
+
+    `watermark` is in microseconds, None where the engine keeps its own clock.
+    """
+
+    blobs: Mapping[int, Sequence[Any]]
+    watermark: int | None
+
+    def tables(self, streams: Sequence[str]) -> dict[str, pa.Table]:
+        """Read the rows, by stream name, as the engine takes them."""
+        return {streams[stream]: decode(blobs) for stream, blobs in self.blobs.items()}
+
+
+@dataclass
+class Outcome:
+    """What a push gave: blobs of result rows, the engine's numbers around it, and dead entries."""
+
+    before: dict[str, float]
+    after: dict[str, float]
+    seconds: dict[str, float]
+    examples: list[str]
+    expired: list[Entry] = field(default_factory=list)
+    results: list[Any] = field(default_factory=list)
+
+
+@dataclass
+class Resident:
+    """An engine in this process, with the token of the stored version it equals."""
+
+    engine: JoinEngine
+    streams: tuple[str, ...]
+    token: str = ""
+    entries: deque[Entry] = field(default_factory=deque)
+    used: float = field(default_factory=time.monotonic)
+
+    def take(self, push: Push, entry: Entry | None, forget_before: int | None) -> Outcome:
+        """Push into the engine; log the push as `entry`, and drop entries that have expired."""
+        clock = [time.perf_counter()]
+        tables = push.tables(self.streams)
+        clock.append(time.perf_counter())
+        before = self.engine.stats()
+        result = self.engine.push(tables, watermark=push.watermark)
+        after = self.engine.stats()
+        clock.append(time.perf_counter())
+        results = list(encode_pieces(result))
+        clock.append(time.perf_counter())
+        steps = ("seconds_decode", "seconds_engine", "seconds_encode")
+        seconds = {step: clock[i + 1] - clock[i] for i, step in enumerate(steps)}
+        if entry is not None:
+            self.entries.append(entry)
+        examples = [str(row) for row in self.engine.rejected_examples()][:5]
+        expired = self._forget(forget_before)
+        return Outcome(before, after, seconds, examples, expired, results)
+
+    def snapshot(self) -> bytes:
+        """Write the engine as one blob, which takes the place of the log."""
+        self.entries.clear()
+        return self.engine.snapshot()
+
+    def _forget(self, watermark: int | None) -> list[Entry]:
+        """Drop the oldest entries for as long as nothing in them can match again."""
+        expired: list[Entry] = []
+        while watermark is not None and self.entries:
+            expires = self.entries[0].expires
+            if expires is None or expires >= watermark:
+                break
+            expired.append(self.entries.popleft())
+        return expired
+
+
+class Residents:
+    """The engines of this process; the threads of several tasks may ask for them."""
+
+    def __init__(self) -> None:
+        self._kept: dict[EngineKey, Resident] = {}
+        self._lock = threading.Lock()
+
+    def claim(self, key: EngineKey, token: str) -> Resident | None:
+        """Take an engine out; whoever has it must keep it again. Another version is forgotten."""
+        with self._lock:
+            resident = self._kept.pop(key, None)
+        return resident if resident is not None and resident.token == token != "" else None
+
+    def keep(self, key: EngineKey, resident: Resident) -> None:
+        """Put an engine where the next micro-batch finds it."""
+        resident.used = time.monotonic()
+        with self._lock:
+            self._kept[key] = resident
+
+    def forget_idle(self) -> int:
+        """Drop engines that nobody came for, and return how many are left."""
+        limit = time.monotonic() - IDLE_SECONDS
+        with self._lock:
+            self._kept = {key: kept for key, kept in self._kept.items() if kept.used >= limit}
+            return len(self._kept)

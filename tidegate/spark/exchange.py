@@ -1,0 +1,274 @@
+"""The way to an engine that lives in another process of the same machine.
+
+Law: where an engine lives changes how fast a push is, never what it gives. Spark hands the tasks of
+a micro-batch to its idle Python workers in turn, so a bucket meets another process half of the
+time. Rebuilding its engine there costs seconds at a million rows, and an engine per process would
+multiply the memory; so the push travels to the process that has the engine. If that process is gone
+or holds another version, the caller rebuilds from the state store, as after any crash.
+
+A process that keeps engines listens on a socket in a folder that only its own user can enter, among
+Spark's local files, which Spark removes. A message is a JSON text followed by blobs; nothing is
+unpickled. A claim lasts as long as its connection: if that breaks, the engine is forgotten.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import json
+import os
+import socket
+import struct
+import tempfile
+import threading
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Protocol
+
+from tidegate.spark.engines import EngineKey, Entry, Outcome, Push, Resident, Residents
+
+# Unix sockets have short names: 108 bytes on Linux, 104 on macOS.
+LONGEST_ADDRESS = 100
+SECONDS_TO_CONNECT = 5.0
+SECONDS_BETWEEN_CLEANINGS = 30.0
+_LENGTH = struct.Struct("!Q")
+
+residents = Residents()
+
+
+class LostEngineError(Exception):
+    """The process that had the engine is gone."""
+
+
+class Home(Protocol):
+    """Where the engine of a bucket lives, claimed for the length of one task."""
+
+    def take(self, push: Push, entry: Entry | None, forget_before: int | None) -> Outcome:
+        """Push into the engine, as `Resident.take` does."""
+
+    def snapshot(self) -> bytes:
+        """Write the engine as one blob."""
+
+    def release(self, token: str) -> None:
+        """Let the next task have the engine, under its new token."""
+
+
+class Here:
+    """An engine of this process."""
+
+    def __init__(self, key: EngineKey, resident: Resident) -> None:
+        self._key = key
+        self._resident = resident
+        self.take = resident.take
+        self.snapshot = resident.snapshot
+
+    def release(self, token: str) -> None:
+        """Keep the engine, and tell the other processes where it is."""
+        self._resident.token = token
+        residents.keep(self._key, self._resident)
+        _announce(self._key)
+
+
+class There:
+    """An engine of another process, claimed through a connection."""
+
+    def __init__(self, wire: Wire) -> None:
+        self._wire = wire
+
+    def take(self, push: Push, entry: Entry | None, forget_before: int | None) -> Outcome:
+        """Let the other process push."""
+        streams = [stream for stream, blobs in push.blobs.items() for _ in blobs]
+        blobs = [blob for blobs in push.blobs.values() for blob in blobs]
+        order = {
+            "do": "take", "streams": streams, "watermark": push.watermark, "entry": entry,
+            "forget_before": forget_before,
+        }  # fmt: skip
+        answer, results = self._ask(order, blobs)
+        answer["expired"] = [Entry(*fields) for fields in answer["expired"]]
+        return Outcome(**answer, results=results)
+
+    def snapshot(self) -> bytes:
+        """Let the other process write its engine."""
+        return self._ask({"do": "snapshot"})[1][0]
+
+    def release(self, token: str) -> None:
+        """Let the other process keep its engine; if it is gone, so is the engine."""
+        with contextlib.suppress(LostEngineError):
+            self._ask({"do": "release", "token": token})
+        self._wire.close()
+
+    def _ask(self, order: dict[str, Any], blobs: Sequence[Any] = ()) -> tuple[Any, list[bytes]]:
+        try:
+            self._wire.send(order, blobs)
+            answer, results = self._wire.receive()
+        except (OSError, EOFError) as error:
+            raise LostEngineError(str(error)) from error
+        if "error" in answer:
+            raise RuntimeError(answer["error"])
+        return answer, results
+
+
+class Wire:
+    """Messages over a socket: a JSON text, then blobs, each after its length."""
+
+    def __init__(self, link: socket.socket) -> None:
+        self._link = link
+        self._file = link.makefile("rwb", 1 << 20)
+
+    def send(self, head: Any, blobs: Sequence[Any] = ()) -> None:
+        """Send one message."""
+        text = json.dumps({"head": head, "blobs": len(blobs)}).encode()
+        for part in (text, *blobs):
+            self._file.write(_LENGTH.pack(len(memoryview(part).cast("B"))))
+            self._file.write(part)
+        self._file.flush()
+
+    def receive(self) -> tuple[Any, list[bytes]]:
+        """Wait for one message."""
+        message = json.loads(self._part())
+        return message["head"], [self._part() for _ in range(message["blobs"])]
+
+    def close(self) -> None:
+        """End the connection."""
+        with contextlib.suppress(OSError):
+            self._file.close()
+        self._link.close()
+
+    def _part(self) -> bytes:
+        (length,) = _LENGTH.unpack(self._exactly(_LENGTH.size))
+        return self._exactly(length)
+
+    def _exactly(self, count: int) -> bytes:
+        found = self._file.read(count)
+        if len(found) < count:
+            raise EOFError("the other process closed the connection")
+        return found
+
+
+def find(key: EngineKey, token: str) -> Home | None:
+    """Claim the engine with this token, wherever on this machine it is."""
+    resident = residents.claim(key, token)
+    if resident is not None:
+        return Here(key, resident)
+    with contextlib.suppress(OSError, EOFError):
+        address = _sign(key).read_text() if token else ""
+        if address and address != _own_address():
+            link = socket.socket(socket.AF_UNIX)
+            link.settimeout(SECONDS_TO_CONNECT)
+            link.connect(address)
+            # A push takes as long as it takes, and a process that dies closes its connections.
+            link.settimeout(None)
+            wire = Wire(link)
+            wire.send({"do": "claim", "key": key, "token": token})
+            if wire.receive()[0]["found"]:
+                return There(wire)
+            wire.close()
+    return None
+
+
+def _folder() -> Path:
+    local = os.environ.get("SPARK_LOCAL_DIRS", "").split(",")[0] or tempfile.gettempdir()
+    return Path(local, f"tidegate-{os.getuid()}")
+
+
+def _own_address() -> str:
+    return str(_folder() / f"{os.getpid()}.socket")
+
+
+def _sign(key: EngineKey) -> Path:
+    """The file that says where the engine of a bucket lives."""
+    return _folder() / f"{key.operator}-{key.label}"
+
+
+def _announce(key: EngineKey) -> None:
+    """Say that the engine lives here; where this fails, other processes rebuild their own."""
+    with contextlib.suppress(OSError):
+        if _desk.open():
+            new = _folder() / f"{key.operator}-{key.label}.{os.getpid()}"
+            new.write_text(_own_address())
+            new.replace(_sign(key))
+
+
+class Desk:
+    """Where other processes ask for the engines of this one."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._process = -1
+
+    def open(self) -> bool:
+        """Listen, if that is possible and not yet done in this process."""
+        with self._lock:
+            if self._process == os.getpid():
+                return True
+            if len(_own_address()) > LONGEST_ADDRESS or not _private_folder():
+                return False
+            link = socket.socket(socket.AF_UNIX)
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(_own_address())
+            link.bind(_own_address())
+            link.listen(64)
+            link.settimeout(SECONDS_BETWEEN_CLEANINGS)
+            threading.Thread(target=self._accept, args=(link,), daemon=True).start()
+            self._process = os.getpid()
+            return True
+
+    def _accept(self, link: socket.socket) -> None:
+        while True:
+            residents.forget_idle()
+            with contextlib.suppress(TimeoutError):
+                caller, _ = link.accept()
+                caller.settimeout(None)
+                threading.Thread(target=_serve, args=(Wire(caller),), daemon=True).start()
+
+
+_desk = Desk()
+
+
+def _private_folder() -> bool:
+    folder = _folder()
+    folder.mkdir(mode=0o700, exist_ok=True)
+    state = folder.lstat()
+    return state.st_uid == os.getuid() and state.st_mode & 0o077 == 0
+
+
+def _serve(wire: Wire) -> None:
+    """Answer one task until it releases the engine it claimed, or is gone."""
+    with contextlib.suppress(OSError, EOFError):
+        head, _ = wire.receive()
+        key = EngineKey(*head["key"])
+        resident = residents.claim(key, head["token"])
+        wire.send({"found": resident is not None})
+        while resident is not None:
+            order, blobs = wire.receive()
+            if order["do"] == "release":
+                resident.token = order["token"]
+                residents.keep(key, resident)
+                wire.send({})
+                break
+            wire.send(*_answer(resident, order, blobs))
+    wire.close()
+
+
+def _answer(
+    resident: Resident, order: dict[str, Any], blobs: list[bytes]
+) -> tuple[dict[str, Any], list[Any]]:
+    try:
+        if order["do"] == "snapshot":
+            return {}, [resident.snapshot()]
+        return _taken(resident, order, blobs)
+    except Exception as error:
+        # The task that asked must fail with the engine's own words.
+        return {"error": f"{type(error).__name__}: {error}"}, []
+
+
+def _taken(
+    resident: Resident, order: dict[str, Any], blobs: list[bytes]
+) -> tuple[dict[str, Any], list[Any]]:
+    grouped: dict[int, list[bytes]] = {}
+    for stream, blob in zip(order["streams"], blobs, strict=True):
+        grouped.setdefault(stream, []).append(blob)
+    entry = None if order["entry"] is None else Entry(*order["entry"])
+    outcome = resident.take(Push(grouped, order["watermark"]), entry, order["forget_before"])
+    fields = {f.name: getattr(outcome, f.name) for f in dataclasses.fields(outcome)}
+    return fields, fields.pop("results")

@@ -1,0 +1,195 @@
+"""`window_join`: the join as a Spark operator, over streams or over tables.
+
+Law: it stands where `df1.join(df2, ...)` stood. The flow, in both cases: rows are packed per bucket
+(`packing`), shuffled as a few large rows, joined by one engine per bucket, and unpacked. Nothing
+here reaches into the JVM, so it also runs over Spark Connect.
+"""
+
+from __future__ import annotations
+
+import functools
+import uuid
+from collections.abc import Mapping
+from typing import Any
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F  # noqa: N812
+from pyspark.sql import types as T  # noqa: N812
+
+from tidegate.engine import JoinEngine
+from tidegate.spark.batch import BatchJoin
+from tidegate.spark.inputs import WATERMARK_KEY, Inputs, key_columns, read_inputs
+from tidegate.spark.metrics import observed
+from tidegate.spark.origin import describe
+from tidegate.spark.packing import PACKED_SPARK, Packer, unpack
+from tidegate.spark.processor import JOINED_SPARK, JoinPlan, JoinProcessor
+from tidegate.spark.routing import Routing, quoted
+from tidegate.spark.session import check_streaming
+from tidegate.spec import JoinSpec, TidegateError
+
+
+def window_join(
+    *sources: Any,
+    spec: JoinSpec | None = None,
+    name: str | None = None,
+    result_time: str | None = None,
+    max_ahead: Any = None,
+    **options: Any,
+) -> DataFrame:
+    """Join Spark DataFrames within windows of time, exactly or inside a budget.
+
+    Parameters
+    ----------
+    sources
+        A dict of DataFrames by stream name, or the DataFrames in stream order; then, optionally,
+        the spec. All are streaming or none is. A streaming source needs a watermark on its time
+        column, or the spec a `lateness`, which then becomes the watermark's delay.
+    spec, options
+        A `JoinSpec`, or its fields as keywords (`on=`, `time=`, `within=`, `memory=`, ...).
+    name
+        What the join is called in the metrics, where a query has several.
+    result_time
+        Adds a column of this name with the later of the rows' times. It carries the watermark, so
+        a windowed aggregation downstream can group by it; the streams' own times cannot, since a
+        result may hold a row much older than the watermark.
+    max_ahead
+        Rejects rows whose time is further ahead of the wall clock than this duration, before they
+        reach the watermark: one row from the far future would move it past everything.
+
+    Returns
+    -------
+    DataFrame
+        The streams' columns in order (a clash gets the stream's name as suffix), `_importance`,
+        and `result_time` where asked. A streaming result is for the output mode append. Where
+        `foreachBatch` reads it more than once, persist it first: every reading joins again.
+
+    Example
+    -------
+    >>> import tidegate as tg
+    >>> clicked = tg.window_join(  # doctest: +SKIP
+    ...     impressions.withWatermark("ts", "1 minute"), clicks.withWatermark("ts", "1 minute"),
+    ...     on="ad_id", time="ts", within="10 minutes", memory="200 MB")
+    """
+    frames, wish = _read_arguments(sources, spec, options)
+    inputs = read_inputs(frames, wish, max_ahead)
+    schema = result_schema(inputs)
+    if result_time is not None and result_time in schema.names:
+        raise TidegateError(
+            f"result_time {result_time!r} is already a column of the result; give another name"
+        )
+    joined = _streaming(inputs, schema, name) if inputs.streaming else _batch(inputs, schema)
+    return joined if result_time is None else _with_result_time(joined, inputs, schema, result_time)
+
+
+def _read_arguments(
+    sources: tuple[Any, ...], spec: JoinSpec | None, options: dict[str, Any]
+) -> tuple[Mapping[str, Any], JoinSpec]:
+    if sources and isinstance(sources[-1], JoinSpec) and spec is None:
+        sources, spec = sources[:-1], sources[-1]
+    if spec is not None and options:
+        raise TidegateError(
+            f"window_join got a spec and also {', '.join(options)}; give spec.replace(...) or only "
+            "keywords"
+        )
+    named = len(sources) == 1 and isinstance(sources[0], Mapping)
+    if named and spec is None:
+        options.setdefault("streams", tuple(sources[0]))
+    if spec is None:
+        missing = [field for field in ("on", "time", "within") if field not in options]
+        if missing:
+            raise TidegateError(
+                f"window_join lacks {', '.join(missing)}; give a spec, or on=, time= and within="
+            )
+        spec = JoinSpec(**options)
+    if named:
+        return sources[0], spec
+    if len(sources) != len(spec.streams):
+        raise TidegateError(
+            f"window_join got {len(sources)} DataFrames for the streams "
+            f"{', '.join(map(repr, spec.streams))}; give one for each, or a dict by stream"
+        )
+    return dict(zip(spec.streams, sources, strict=True)), spec
+
+
+def result_schema(inputs: Inputs) -> T.StructType:
+    """The columns of the result: the engine names them, the streams give their types."""
+    engine = JoinEngine(inputs.spec, inputs.arrow_schemas)
+    names = engine.push({}).schema.names
+    kinds = [field.dataType for schema in inputs.schemas for field in schema.fields]
+    kinds += [T.DoubleType()] * (len(names) - len(kinds))
+    return T.StructType(
+        [T.StructField(name, kind, True) for name, kind in zip(names, kinds, strict=True)]
+    )
+
+
+def _packed(inputs: Inputs, routing: Routing) -> DataFrame:
+    """All streams, packed, in one frame."""
+    packed = []
+    for stream, name in enumerate(inputs.spec.streams):
+        packer = Packer(
+            stream=stream,
+            routing=routing,
+            schema=inputs.arrow_schemas[name],
+            time_column=inputs.spec.time_columns[stream],
+            key_columns=key_columns(inputs.spec, stream),
+            heartbeat=inputs.streaming,
+        )
+        packed.append(inputs.prepared(stream).mapInArrow(packer.pack, PACKED_SPARK))
+    return functools.reduce(DataFrame.union, packed)
+
+
+def _streaming(inputs: Inputs, schema: T.StructType, name: str | None) -> DataFrame:
+    spec, routing = inputs.spec, Routing.of(inputs.spec)
+    check_streaming(inputs.frames[0].sparkSession)
+    operator = uuid.uuid4().hex
+    arrow = inputs.arrow_schemas
+    plan = JoinPlan(
+        spec=spec,
+        schemas=arrow,
+        routing=routing,
+        clocked=inputs.delay is not None,
+        operator=operator,
+        origin=describe(spec, [arrow[stream] for stream in spec.streams]),
+    )
+    joined = (
+        _packed(inputs, routing)
+        .groupBy("label")
+        .transformWithStateInPandas(
+            JoinProcessor(plan),
+            outputStructType=JOINED_SPARK,
+            outputMode="Append",
+            # Without a watermark there is no event time to ask for.
+            timeMode="EventTime" if plan.clocked else "None",
+        )
+    )
+    return observed(joined, name or operator).mapInArrow(unpack, schema)
+
+
+def _batch(inputs: Inputs, schema: T.StructType) -> DataFrame:
+    routing = Routing.of(inputs.spec)
+    join = BatchJoin(inputs.spec, inputs.arrow_schemas, routing)
+    # Spark counts the arguments of what it is given, and would count `self`.
+    return (
+        _packed(inputs, routing)
+        .groupBy("label")
+        .applyInArrow(lambda key, packed: join.run(key, packed), schema)
+    )
+
+
+def _with_result_time(
+    joined: DataFrame, inputs: Inputs, schema: T.StructType, name: str
+) -> DataFrame:
+    """Add the later of the rows' times, marked as the column that follows the watermark.
+
+    `withWatermark` would be refused after a stateful operator, and would move the watermark by
+    results instead of by rows; the mark alone lets the operators downstream use the one there is.
+    """
+    columns, begin = [], 0
+    for stream, source in enumerate(inputs.schemas):
+        position = source.names.index(inputs.spec.time_columns[stream])
+        columns.append(quoted(schema.names[begin + position]))
+        begin += len(source.names)
+    timed = joined.withColumn(name, F.greatest(*columns))
+    if inputs.delay is None:
+        return timed
+    return timed.withMetadata(name, {WATERMARK_KEY: inputs.delay})

@@ -1,0 +1,244 @@
+"""The stateful processor: one bucket, one micro-batch, one push of its engine.
+
+Law: in exact mode the buckets together give the rows of Spark's own stream-stream inner join. Spark
+drops a row as late when its time is not after the watermark of the *previous* micro-batch, and the
+engine is told the same. A cached engine is used only if it carries the token that the state store
+has just given; any other is rebuilt from the state store.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+import uuid
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import pandas as pd
+import pyarrow as pa
+from pyspark import TaskContext
+from pyspark.sql import types as T  # noqa: N812
+from pyspark.sql.streaming import StatefulProcessor
+from pyspark.sql.streaming.stateful_processor import StatefulProcessorHandle, TimerValues
+
+from tidegate.spark.engines import EngineKey, Entry, Outcome, Push
+from tidegate.spark.exchange import Here, Home, LostEngineError, find
+from tidegate.spark.metrics import advance, count_hot_key
+from tidegate.spark.origin import explain_change, fingerprint
+from tidegate.spark.packing import NEVER, partitions_of_task
+from tidegate.spark.routing import Layout, Routing, bucket_spec
+from tidegate.spark.state import BucketStore, Meta, write_frames
+from tidegate.spec import JoinSpec
+
+# What leaves the processor: a report for the metrics, or a blob of result rows.
+JOINED_SPARK = "report string, blob binary"
+
+_BODY = T.StructType([T.StructField("body", T.BinaryType())])
+_NUMBER = T.StructType([T.StructField("number", T.LongType())])
+
+
+@dataclass(frozen=True)
+class JoinPlan:
+    """All that a worker needs to know of a join; it travels with the query to the workers.
+
+    `clocked` says that Spark's watermark is the clock; `operator` tells the joins of a worker
+    apart; `origin` is what the state is made for, by field.
+    """
+
+    spec: JoinSpec
+    schemas: dict[str, pa.Schema]
+    routing: Routing
+    clocked: bool
+    operator: str
+    origin: dict[str, str]
+
+
+@dataclass
+class Arrivals:
+    """What a micro-batch brought to one bucket, blobs in a fixed order."""
+
+    blobs: dict[int, list[bytes]] = field(default_factory=dict)
+    read: dict[int, int] = field(default_factory=dict)
+    ahead: dict[int, int] = field(default_factory=dict)
+    newest: list[tuple[int, int]] = field(default_factory=list)
+    hot: list[tuple[str, int]] = field(default_factory=list)
+
+    @classmethod
+    def gather(cls, frames: Iterable[pd.DataFrame]) -> Arrivals:
+        """Collect the packed rows; the shuffle delivers them in any order."""
+        rows = [row for frame in frames for row in frame.itertuples(index=False)]
+        arrivals = cls()
+        for row in sorted(rows, key=lambda row: (row.stream, row.origin)):
+            if row.stream < 0:
+                continue
+            stream = int(row.stream)
+            if row.blob is not None:
+                arrivals.blobs.setdefault(stream, []).append(row.blob)
+                arrivals.newest.append((stream, int(row.newest)))
+            counted = int(row.rows + row.ahead) if row.home else 0
+            arrivals.read[stream] = arrivals.read.get(stream, 0) + counted
+            arrivals.ahead[stream] = arrivals.ahead.get(stream, 0) + int(row.ahead)
+            if row.hot_key is not None:
+                arrivals.hot.append((row.hot_key, int(row.hot_rows)))
+        return arrivals
+
+
+class JoinProcessor(StatefulProcessor):
+    """Runs the engines of one join; Spark makes one per partition and micro-batch."""
+
+    def __init__(self, plan: JoinPlan) -> None:
+        self._plan = plan
+
+    def init(self, handle: StatefulProcessorHandle) -> None:
+        """Name the state; two variables only, since each costs milliseconds per micro-batch."""
+        self._meta = handle.getValueState("meta", _BODY)
+        self._segments = handle.getMapState("segments", _NUMBER, _BODY)
+
+    def handleInputRows(  # noqa: N802
+        self,
+        key: Any,
+        rows: Iterator[pd.DataFrame],
+        timerValues: TimerValues,  # noqa: N803
+    ) -> Iterator[pd.DataFrame]:
+        """Join what came for one bucket."""
+        layout = self._plan.routing.layout(partitions_of_task())
+        work = BucketWork(self._plan, layout, int(key[0]), self._meta, self._segments)
+        current = timerValues.getCurrentWatermarkInMs() if self._plan.clocked else None
+        for blob in work.run(Arrivals.gather(rows), _batch_number(), current):
+            yield pd.DataFrame({"report": [None], "blob": [bytes(blob)]})
+        yield pd.DataFrame({"report": [work.report()], "blob": [None]})
+
+    def close(self) -> None:
+        """Leave the engines where they are: the next micro-batch may find them."""
+
+
+class BucketWork:
+    """One bucket during one micro-batch."""
+
+    def __init__(
+        self, plan: JoinPlan, layout: Layout, label: int, meta: Any, segments: Any
+    ) -> None:
+        self._plan = plan
+        self._bucket = layout.bucket_of(label)
+        self._key = EngineKey(plan.operator, label)
+        spec = bucket_spec(plan.spec, self._bucket, layout.buckets)
+        self._store = BucketStore(meta, segments, spec, plan.schemas)
+        self._layout = layout
+        self._record = Meta("")
+
+    def run(self, arrivals: Arrivals, batch: int, current: int | None) -> list[Any]:
+        """Take the arrivals into the engine and its change into the state; return result blobs."""
+        started = time.perf_counter()
+        meta = self._record = self._open()
+        late = None if current is None else late_watermark(meta, batch, current)
+        self._count(arrivals)
+        # Late is what lies at or before Spark's watermark, and what lies before the engine's.
+        push = Push(arrivals.blobs, None if late is None else late * 1000 + 1)
+        home = find(self._key, meta.token)
+        if home is None and push.blobs:
+            home = self._rebuilt()
+        outcome = None
+        if home is not None:
+            home, outcome = self._take(home, push, self._expiry(arrivals))
+        meta.batch, meta.watermark = batch, current or 0
+        busy = 0.0 if outcome is None else sum(outcome.seconds.values())
+        self._add("seconds_state", time.perf_counter() - started - busy)
+        self._store.save(meta)
+        if home is not None:
+            home.release(meta.token)
+        return [] if outcome is None else outcome.results
+
+    def report(self) -> str:
+        """All numbers of the bucket, as text."""
+        notes = self._record.notes
+        return json.dumps(
+            {
+                "bucket": self._bucket,
+                "stats": self._record.stats,
+                "hot": notes.get("hot", {}),
+                "examples": notes.get("examples", []),
+            }
+        )
+
+    def _open(self) -> Meta:
+        """Read the record, or begin one; refuse state that was made for something else."""
+        origin = {**self._plan.origin, "buckets": str(self._layout.buckets)}
+        meta = self._store.load()
+        if meta is None:
+            self._store.describe(origin)
+            return Meta(fingerprint(origin))
+        if meta.fingerprint != fingerprint(origin):
+            raise explain_change(self._store.origin(), origin)
+        return meta
+
+    def _rebuilt(self) -> Home:
+        self._add("rebuilds", 1)
+        return Here(self._key, self._store.rebuild(self._record))
+
+    def _take(self, home: Home, push: Push, expires: int | None) -> tuple[Home, Outcome]:
+        """Push into the engine, and write the push into the log."""
+        meta = self._record
+        frames = write_frames(push, expires)
+        size = sum(map(len, frames))
+        entry = Entry(meta.end + len(frames), size, expires) if frames else None
+        forget_before = push.watermark if self._store.forgets else None
+        try:
+            outcome = home.take(push, entry, forget_before)
+        except LostEngineError:
+            home = self._rebuilt()
+            outcome = home.take(push, entry, forget_before)
+        advance(meta.stats, outcome.before, outcome.after)
+        for step, seconds in outcome.seconds.items():
+            self._add(step, seconds)
+        if frames:
+            self._store.append(meta, frames)
+            meta.token = uuid.uuid4().hex
+        self._store.drop(meta, outcome.expired)
+        if self._store.log_is_long(meta, outcome.after["memory_bytes"]):
+            self._store.compact(meta, home.snapshot())
+        meta.notes["examples"] = outcome.examples
+        meta.stats["state_bytes"] = meta.snapshot_bytes + meta.log_bytes
+        meta.stats["state_pushes"] = meta.log_pushes
+        return home, outcome
+
+    def _expiry(self, arrivals: Arrivals) -> int | None:
+        """The last time at which any of these rows can match; None where that is not known."""
+        latest = 0
+        for stream, newest in arrivals.newest:
+            if newest == NEVER:
+                return None
+            latest = max(latest, newest + self._plan.spec.windows[stream].size)
+        return latest
+
+    def _count(self, arrivals: Arrivals) -> None:
+        """Count what the engine does not see: each row once, and rows from too far ahead."""
+        for stream, name in enumerate(self._plan.spec.streams):
+            read, ahead = arrivals.read.get(stream, 0), arrivals.ahead.get(stream, 0)
+            for base, rows in (
+                ("rows_read", read), ("rows_in", ahead), ("rejected", ahead),
+                ("rejected_ahead", ahead),
+            ):  # fmt: skip
+                self._add(base, rows)
+                self._add(f"{base}_{name}", rows)
+        hot = self._record.notes.setdefault("hot", {})
+        for key, rows in arrivals.hot:
+            count_hot_key(hot, key, rows)
+
+    def _add(self, name: str, amount: float) -> None:
+        self._record.stats[name] = self._record.stats.get(name, 0) + amount
+
+
+def late_watermark(meta: Meta, batch: int, current: int) -> int:
+    """Spark's watermark, in milliseconds, of the micro-batch before this one.
+
+    Every bucket hears of every micro-batch that has data. One without data runs only because the
+    watermark has moved, and cannot move it further: after it, previous and current are the same.
+    """
+    return meta.watermark if batch <= meta.batch + 1 or meta.batch < 0 else current
+
+
+def _batch_number() -> int:
+    context = TaskContext.get()
+    value = context.getLocalProperty("streaming.sql.batchId") if context is not None else None
+    return 0 if value is None else int(value)

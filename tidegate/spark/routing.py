@@ -1,0 +1,223 @@
+"""Where a row goes: which bucket joins it, and which part of the budget that bucket has.
+
+Law: every pair of rows that can match meets in exactly one bucket; every shuffle partition gets
+exactly one bucket; what the buckets may retain sums to what the join may retain. A row's way
+depends on its contents alone, so a task that runs twice sends its rows the same way twice.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from pyspark.sql import Column
+from pyspark.sql import functions as F  # noqa: N812
+from pyspark.sql import types as T  # noqa: N812
+
+from tidegate.spec import Equal, JoinSpec
+
+RouteKind = Literal["key", "grid", "single"]
+
+# Spark's HashPartitioning takes Murmur3 with this seed, modulo the number of partitions.
+SPARK_SEED = 42
+_LOW_32 = 0xFFFFFFFF
+
+
+def spark_hash(label: int) -> int:
+    """Spark's `hash` of one 32-bit integer (Murmur3, x86, 32 bits)."""
+    block = _rotate((label & _LOW_32) * 0xCC9E2D51 & _LOW_32, 15) * 0x1B873593 & _LOW_32
+    state = (_rotate(SPARK_SEED ^ block, 13) * 5 + 0xE6546B64) & _LOW_32
+    state ^= 4
+    state = (state ^ state >> 16) * 0x85EBCA6B & _LOW_32
+    state = (state ^ state >> 13) * 0xC2B2AE35 & _LOW_32
+    state ^= state >> 16
+    return state - (1 << 32) if state >> 31 else state
+
+
+def _rotate(word: int, bits: int) -> int:
+    return (word << bits | word >> (32 - bits)) & _LOW_32
+
+
+@lru_cache(maxsize=16)
+def partition_labels(partitions: int) -> tuple[int, ...]:
+    """For each shuffle partition the smallest label that Spark sends there.
+
+    Numbers 0 to P-1 will not do: Spark's hash put both of two such buckets into one partition.
+    """
+    found: dict[int, int] = {}
+    for label in itertools.count():
+        found.setdefault(spark_hash(label) % partitions, label)
+        if len(found) == partitions:
+            return tuple(found[partition] for partition in range(partitions))
+    raise AssertionError("unreachable")
+
+
+def grid_shape(cells: int, dimensions: int) -> tuple[int, ...]:
+    """The sides of a grid of at most `cells` cells, as equal as they can be.
+
+    >>> grid_shape(12, 2), grid_shape(7, 2), grid_shape(2, 2), grid_shape(8, 3)
+    ((3, 4), (2, 3), (1, 2), (2, 2, 2))
+    """
+    sides: list[int] = []
+    for left in range(dimensions, 0, -1):
+        used = math.prod(sides)
+        side = max(1, round((cells / used) ** (1 / left)))
+        while used * side**left > cells and side > 1:
+            side -= 1
+        sides.append(cells // used if left == 1 else side)
+    return tuple(sides)
+
+
+@dataclass(frozen=True)
+class Routing:
+    """How rows are spread, before the number of partitions is known.
+
+    That number comes with the running task, not with the session that plans the query: on a
+    restart Spark keeps the partitions of the checkpoint whatever the session says.
+    """
+
+    kind: RouteKind
+    streams: int
+
+    @classmethod
+    def of(cls, spec: JoinSpec) -> Routing:
+        """Choose by key where an equality splits the join, else a grid.
+
+        A count window holds the last rows of the whole stream, so it cannot be split at all.
+        """
+        if any(window.kind == "rows" for window in spec.windows):
+            return cls("single", len(spec.streams))
+        keyed = any(isinstance(predicate, Equal) for predicate in spec.predicates)
+        return cls("key" if keyed else "grid", len(spec.streams))
+
+    def layout(self, partitions: int) -> Layout:
+        """Lay the buckets out over a number of shuffle partitions."""
+        return Layout(self, partitions)
+
+
+@dataclass(frozen=True)
+class Layout:
+    """The buckets of a running join, numbered from 0, and the way to them."""
+
+    routing: Routing
+    partitions: int
+
+    @cached_property
+    def shape(self) -> tuple[int, ...]:
+        """The sides of the grid; one side where a row has one bucket only."""
+        if self.routing.kind == "grid":
+            return grid_shape(self.partitions, self.routing.streams)
+        return (1,) if self.routing.kind == "single" else (self.partitions,)
+
+    @property
+    def buckets(self) -> int:
+        """How many buckets there are, at most one per partition."""
+        return math.prod(self.shape)
+
+    @property
+    def labels(self) -> tuple[int, ...]:
+        """The label of each bucket: what Spark groups by."""
+        return partition_labels(self.partitions)[: self.buckets]
+
+    def bucket_of(self, label: int) -> int:
+        """The number of the bucket with a label."""
+        return self.labels.index(label)
+
+    def lanes(self, stream: int) -> int:
+        """Into how many groups the rows of a stream fall; a group goes to `targets`."""
+        return self.shape[stream if self.routing.kind == "grid" else 0]
+
+    def lane_of(self, stream: int, hashes: NDArray[np.int64]) -> NDArray[np.int64]:
+        """The group of each row."""
+        return np.mod(hashes, self.lanes(stream))
+
+    def targets(self, stream: int, lane: int) -> tuple[int, ...]:
+        """The buckets that get a group's rows; the first is their home, where they are counted."""
+        if self.routing.kind != "grid":
+            return (lane,)
+        cells = np.arange(self.buckets).reshape(self.shape)
+        return tuple(int(cell) for cell in np.take(cells, lane, axis=stream).ravel())
+
+
+def share(total: int, index: int, parts: int) -> int:
+    """Part `index` of a number cut into whole parts that differ by at most one.
+
+    >>> [share(7, index, 3) for index in range(3)]
+    [3, 2, 2]
+    """
+    return total // parts + (index < total % parts)
+
+
+def bucket_spec(spec: JoinSpec, bucket: int, buckets: int) -> JoinSpec:
+    """What one bucket's engine is asked for: its part of the budgets, and chance of its own."""
+    seed = (spec.seed + bucket * 0x9E3779B97F4A7C15) % 2**63
+    changes: dict[str, object] = {"seed": seed}
+    if spec.memory_bytes is not None:
+        changes["memory"] = f"{share(spec.memory_bytes, bucket, buckets)} bytes"
+    if spec.memory_rows is not None:
+        rows = spec.split_rows or ()
+        # Streams start at different buckets, so that their remainders do not pile up.
+        parts = [
+            share(count, (bucket + stream) % buckets, buckets) for stream, count in enumerate(rows)
+        ]
+        slack = share(spec.memory_rows - sum(rows), bucket, buckets)
+        changes["memory"] = sum(parts) + slack
+        if parts:
+            changes["split"] = tuple(parts)
+    if spec.cpu is not None:
+        rate = spec.cpu.comparisons_per_second / buckets
+        changes["cpu"] = dataclasses.replace(spec.cpu, comparisons_per_second=rate)
+    return spec.replace(**changes)
+
+
+def route_hash(spec: JoinSpec, stream: int, schemas: Sequence[T.StructType]) -> Column:
+    """The 64-bit hash that decides a row's way, computed in the JVM.
+
+    Rows whose key has a NULL match nothing; they go by their time, lest they all meet in one place.
+    """
+    schema = schemas[stream]
+    keys = []
+    for predicate in spec.predicates:
+        if isinstance(predicate, Equal):
+            fields = [s[name] for s, name in zip(schemas, predicate.columns, strict=True)]
+            keys.append(_comparable(predicate.columns[stream], fields))
+    if not keys:
+        names = [field.name for field in schema.fields if _hashable(field.dataType)]
+        return F.xxhash64(*[quoted(name) for name in names])
+    missing = keys[0].isNull()
+    for key in keys[1:]:
+        missing = missing | key.isNull()
+    return F.when(missing, F.xxhash64(quoted(spec.time_columns[stream]))).otherwise(
+        F.xxhash64(*keys)
+    )
+
+
+def quoted(name: str) -> Column:
+    """The column with exactly this name, dots and backticks included."""
+    return F.col("`" + name.replace("`", "``") + "`")
+
+
+def _comparable(name: str, fields: Sequence[T.StructField]) -> Column:
+    """A key in the type that all streams share, since equal values must have equal hashes."""
+    types = {type(field.dataType) for field in fields}
+    column = quoted(name)
+    if types <= {T.ByteType, T.ShortType, T.IntegerType, T.LongType}:
+        return column.cast("long")
+    if all(issubclass(kind, T.NumericType) for kind in types):
+        return column.cast("double")
+    return column
+
+
+def _hashable(kind: T.DataType) -> bool:
+    if isinstance(kind, T.StructType):
+        return all(_hashable(field.dataType) for field in kind.fields)
+    if isinstance(kind, T.ArrayType):
+        return _hashable(kind.elementType)
+    return isinstance(kind, T.AtomicType) and not isinstance(kind, T.VariantType)

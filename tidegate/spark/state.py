@@ -1,0 +1,243 @@
+"""A bucket's state in Spark's state store: a snapshot of the engine and a log of pushes since.
+
+Law: the stored state, read back, gives the engine that was stored, and what is written in a
+micro-batch follows the rows that came, not the rows that are kept. The engine is deterministic, so
+the log holds the packed rows as they came in; replaying it, with its output thrown away, rebuilds
+the engine. In the exact join over time windows a log entry whose rows have all expired is dropped
+whole, and no snapshot is needed; else a new snapshot is written when the log has grown as large as
+the last one, so each logged byte pays for at most one byte of snapshot.
+
+What is stored under a bucket's label:
+
+    meta       one small JSON text: `Meta`
+    segments   number -> bytes: pieces of the snapshot, frames of the log, and at ORIGIN what the
+               state was made for (to say what changed when a restart asks for something else)
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import pyarrow as pa
+
+from tidegate.engine import JoinEngine
+from tidegate.spark.engines import Entry, Push, Resident
+from tidegate.spec import JoinSpec, TidegateError
+
+FORMAT = 1
+ORIGIN = -1
+PIECE_BYTES = 1_000_000
+# A log below this size is not worth a snapshot.
+SMALLEST_LOG_BYTES = 1_000_000
+# In the exact join a log is mostly rows that are still needed. This bounds the exceptions, such as
+# one row from the far future that keeps a whole entry, and all after it, alive.
+EXACT_LOG_BYTES = 8_000_000
+EXACT_LOG_FACTOR = 4
+# Replaying costs about a millisecond per push, however small.
+LONGEST_LOG = 512
+
+_FRAME = pa.schema([pa.field("stream", pa.int32()), pa.field("blob", pa.large_binary())])
+
+
+class ValueCell(Protocol):
+    """The part of Spark's ValueState that is used here."""
+
+    def get(self) -> tuple[Any, ...] | None: ...
+    def update(self, newValue: tuple[Any, ...]) -> None: ...  # noqa: N803
+
+
+class MapCell(Protocol):
+    """The part of Spark's MapState that is used here."""
+
+    def getValue(self, key: tuple[Any, ...]) -> tuple[Any, ...] | None: ...  # noqa: N802
+    def updateValue(self, key: tuple[Any, ...], value: tuple[Any, ...]) -> None: ...  # noqa: N802
+    def removeKey(self, key: tuple[Any, ...]) -> None: ...  # noqa: N802
+
+
+@dataclass
+class Meta:
+    """The small record that is read and written once per bucket and micro-batch.
+
+    `token` names the version of the engine: chance makes a new one with every push, so a cached
+    engine that carries it is the stored one, whatever was tried, failed or run twice in between.
+    """
+
+    fingerprint: str
+    token: str = ""
+    batch: int = -1
+    watermark: int = 0
+    snapshot_begin: int = 0
+    snapshot_end: int = 0
+    log_begin: int = 0
+    end: int = 0
+    snapshot_bytes: int = 0
+    log_bytes: int = 0
+    log_pushes: int = 0
+    stats: dict[str, float] = field(default_factory=dict)
+    notes: dict[str, Any] = field(default_factory=dict)
+    format: int = FORMAT
+
+    def to_json(self) -> bytes:
+        """Write the record."""
+        return json.dumps(dataclasses.asdict(self), separators=(",", ":")).encode()
+
+    @classmethod
+    def from_json(cls, text: bytes) -> Meta:
+        """Read the record, refusing what another version of the library wrote."""
+        plain = json.loads(text)
+        if plain.get("format") != FORMAT:
+            raise TidegateError(
+                f"the checkpoint holds tidegate state of format {plain.get('format')!r}, but this "
+                f"version reads format {FORMAT}; start from a new checkpoint location"
+            )
+        return cls(**plain)
+
+
+class BucketStore:
+    """The stored state of one bucket, during one micro-batch."""
+
+    def __init__(
+        self,
+        meta: ValueCell,
+        segments: MapCell,
+        spec: JoinSpec,
+        schemas: Mapping[str, pa.Schema],
+    ) -> None:
+        self._meta = meta
+        self._segments = segments
+        self._spec = spec
+        self._schemas = schemas
+        timed = all(window.kind != "rows" for window in spec.windows)
+        # Whether a row's time alone decides how long it is needed.
+        self.forgets = spec.memory is None and spec.cpu is None and timed
+
+    def load(self) -> Meta | None:
+        """Read the record of a bucket; None for a new bucket."""
+        value = self._meta.get()
+        return None if value is None else Meta.from_json(bytes(value[0]))
+
+    def save(self, meta: Meta) -> None:
+        """Write the record; until then nothing of this micro-batch counts."""
+        self._meta.update((meta.to_json(),))
+
+    def describe(self, origin: Mapping[str, str]) -> None:
+        """Keep what the state is made for."""
+        self._put(ORIGIN, json.dumps(dict(origin)).encode())
+
+    def origin(self) -> dict[str, str]:
+        """What the state was made for."""
+        plain: dict[str, str] = json.loads(self._get(ORIGIN))
+        return plain
+
+    def rebuild(self, meta: Meta) -> Resident:
+        """Make the stored engine: restore its snapshot and replay the log."""
+        pieces = [self._get(n) for n in range(meta.snapshot_begin, meta.snapshot_end)]
+        if pieces:
+            engine = JoinEngine.restore(b"".join(pieces), self._spec)
+        else:
+            engine = JoinEngine(self._spec, self._schemas)
+        resident = Resident(engine, self._spec.streams)
+        number = meta.log_begin
+        while number < meta.end:
+            frames = [self._get(number)]
+            for _ in range(1, int(_notes(frames[0])["frames"])):
+                frames.append(self._get(number + len(frames)))
+            number += len(frames)
+            push, expires = read_frames(frames)
+            engine.push(push.tables(self._spec.streams), watermark=push.watermark)
+            resident.entries.append(Entry(number, sum(map(len, frames)), expires))
+        return resident
+
+    def append(self, meta: Meta, frames: Sequence[bytes]) -> None:
+        """Add a push to the log."""
+        for frame in frames:
+            self._put(meta.end, frame)
+            meta.end += 1
+            meta.log_bytes += len(frame)
+        meta.log_pushes += 1
+
+    def drop(self, meta: Meta, expired: Sequence[Entry]) -> None:
+        """Remove the oldest entries of the log."""
+        for entry in expired:
+            self._remove(range(meta.log_begin, entry.end))
+            meta.log_begin = entry.end
+            meta.log_bytes -= entry.size
+            meta.log_pushes -= 1
+
+    def log_is_long(self, meta: Meta, memory_bytes: float) -> bool:
+        """Whether a snapshot should take the place of the log."""
+        if meta.log_pushes >= LONGEST_LOG:
+            return True
+        if meta.snapshot_bytes or not self.forgets:
+            return meta.log_bytes >= max(SMALLEST_LOG_BYTES, meta.snapshot_bytes)
+        return meta.log_bytes > max(EXACT_LOG_BYTES, EXACT_LOG_FACTOR * memory_bytes)
+
+    def compact(self, meta: Meta, snapshot: bytes) -> None:
+        """Put a snapshot in the place of the last one and the log."""
+        old = (*range(meta.snapshot_begin, meta.snapshot_end), *range(meta.log_begin, meta.end))
+        meta.snapshot_begin = meta.end
+        for begin in range(0, len(snapshot), PIECE_BYTES):
+            self._put(meta.end, snapshot[begin : begin + PIECE_BYTES])
+            meta.end += 1
+        meta.snapshot_end = meta.log_begin = meta.end
+        meta.snapshot_bytes, meta.log_bytes, meta.log_pushes = len(snapshot), 0, 0
+        self._remove(old)
+
+    def _put(self, number: int, body: bytes) -> None:
+        self._segments.updateValue((number,), (body,))
+
+    def _get(self, number: int) -> bytes:
+        value = self._segments.getValue((number,))
+        if value is None:
+            raise RuntimeError(f"segment {number} of the stored state is missing")
+        return bytes(value[0])
+
+    def _remove(self, numbers: Iterable[int]) -> None:
+        for number in numbers:
+            self._segments.removeKey((number,))
+
+
+def write_frames(push: Push, expires: int | None) -> list[bytes]:
+    """Write a push as frames of about PIECE_BYTES: few state calls, none of them huge."""
+    groups: list[list[tuple[int, Any]]] = []
+    size = PIECE_BYTES
+    for stream in sorted(push.blobs):
+        for blob in push.blobs[stream]:
+            if size + len(blob) > PIECE_BYTES:
+                groups.append([])
+                size = 0
+            groups[-1].append((stream, blob))
+            size += len(blob)
+    notes = {"frames": len(groups), "watermark": push.watermark, "expires": expires}
+    return [_frame(group, notes) for group in groups]
+
+
+def _frame(group: Sequence[tuple[int, Any]], notes: Mapping[str, Any]) -> bytes:
+    schema = _FRAME.with_metadata({"push": json.dumps(dict(notes))})
+    streams, blobs = zip(*group, strict=True)
+    columns = [pa.array(streams, pa.int32()), pa.array(blobs, pa.large_binary())]
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, schema) as writer:
+        writer.write_batch(pa.RecordBatch.from_arrays(columns, schema=schema))
+    frame: bytes = sink.getvalue().to_pybytes()
+    return frame
+
+
+def _notes(frame: bytes) -> dict[str, Any]:
+    notes: dict[str, Any] = json.loads(pa.ipc.open_stream(frame).schema.metadata[b"push"])
+    return notes
+
+
+def read_frames(frames: Sequence[bytes]) -> tuple[Push, int | None]:
+    """Read the frames of one push, and when its rows expire."""
+    blobs: dict[int, list[Any]] = {}
+    for frame in frames:
+        table = pa.ipc.open_stream(frame).read_all()
+        for stream, blob in zip(table["stream"], table["blob"], strict=True):
+            blobs.setdefault(stream.as_py(), []).append(blob.as_buffer())
+    notes = _notes(frames[0])
+    return Push(blobs, notes["watermark"]), notes["expires"]
