@@ -154,7 +154,7 @@ class JoinEngine:
         written down under the old binding and read back under the new one.
         """
         saved = None
-        if binding is not None and self._state.gate[0].order > 0:
+        if binding is not None and (any(self._rows_in) or self._state.gate[0].external):
             saved = snapshot.load(self.snapshot())
             finer = (self._binding.time_unit, binding.time_unit) == ("us", "ns")
         for stream, schema in schemas.items():

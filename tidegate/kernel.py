@@ -1,7 +1,7 @@
 """Compiled functions: one decorator, one cache folder.
 
 Law: every compiled function of tidegate is made by `kernel`, and its machine code is cached in a
-folder named after the digest of all sources. numba notices a change in the file of the function it
+folder named after the digest of all compiled sources. numba notices a change in the file of the function it
 compiles, but not in the files of the functions that were inlined into it; the digest does, so a
 stale cache is never loaded. The folder is outside the package, because the package's own folder
 may be read-only (Spark workers, system installs).
@@ -23,15 +23,21 @@ from numba import types
 from numba.core import config as numba_config
 from numba.extending import intrinsic
 
+# Kernels allocate nothing, so they need no reference counts; without this (undocumented) option
+# numba counts references for each of the dozens of arrays of a join, several times per tuple.
+COMPILED = {"nogil": True, "error_model": "numpy", "_nrt": False}
+
 _PACKAGE = Path(__file__).resolve().parent
 _LOCK = threading.Lock()
 
 
 def _digest_of_sources() -> str:
+    """A name for the present text of all files that hold compiled functions."""
     digest = hashlib.blake2b(digest_size=8)
     for path in sorted(_PACKAGE.rglob("*.py")):
-        stat = path.stat()
-        digest.update(f"{path.relative_to(_PACKAGE)}:{stat.st_size}:{stat.st_mtime_ns}".encode())
+        text = path.read_bytes()
+        if b"tidegate.kernel import" in text:
+            digest.update(str(path.relative_to(_PACKAGE)).encode() + b"\0" + text)
     return digest.hexdigest()
 
 
@@ -65,7 +71,7 @@ def _compiled(function: Callable[..., Any], **options: Any) -> Any:
         before = numba_config.CACHE_DIR
         numba_config.CACHE_DIR = str(_FOLDER)
         try:
-            return numba.njit(cache=True, nogil=True, error_model="numpy", _nrt=False, **options)(function)
+            return numba.njit(cache=True, **COMPILED, **options)(function)
         finally:
             numba_config.CACHE_DIR = before
 

@@ -34,9 +34,10 @@ def session() -> Iterator[SparkSession]:
 
 @pytest.fixture
 def spark(session: SparkSession) -> Iterator[SparkSession]:
-    """The session, with the number of partitions put back after each test."""
+    """The session, with settings that tests change put back after each."""
     yield session
     session.conf.set("spark.sql.shuffle.partitions", "2")
+    session.conf.unset("spark.sql.streaming.noDataMicroBatches.enabled")
 
 
 @pytest.fixture

@@ -69,19 +69,25 @@ class Feed:
         reader = self.spark.readStream.schema(schema).option("maxFilesPerTrigger", 1)
         return reader.parquet(str(self.root / name))
 
+    def start(
+        self, frame: DataFrame, name: str, sink: str = "memory", mode: str = "append"
+    ) -> StreamingQuery:
+        """Start a query over all files there are, from its checkpoint if it has one."""
+        writer = frame.writeStream.format(sink).outputMode(mode).trigger(availableNow=True)
+        if sink == "parquet":
+            writer = writer.option("path", str(self.root / f"out-{name}"))
+        else:
+            writer = writer.queryName(self._table(name))
+        return writer.option("checkpointLocation", str(self.root / f"checkpoint-{name}")).start()
+
     def run(self, frame: DataFrame, name: str, mode: str = "append") -> Run:
-        """Run a query over all files there are, from its checkpoint if it has one."""
-        table = f"{name}_{self.root.name}".replace("-", "_")
-        query = (
-            frame.writeStream.format("memory")
-            .queryName(table)
-            .outputMode(mode)
-            .option("checkpointLocation", str(self.root / f"checkpoint-{name}"))
-            .trigger(availableNow=True)
-            .start()
-        )
+        """Run such a query to its end and collect its rows."""
+        query = self.start(frame, name, mode=mode)
         query.awaitTermination()
-        return Run(query, self.spark.table(table).collect())
+        return Run(query, self.spark.table(self._table(name)).collect())
+
+    def _table(self, name: str) -> str:
+        return f"{name}_{self.root.name}".replace("-", "_")
 
 
 def random_batches(

@@ -168,12 +168,13 @@ class Binding:
                 f"the time columns have different types, {' and '.join(map(str, kinds))}; make "
                 "all of them integers, all timestamps with a time zone, or all without"
             )
+        if not families:
+            return "unknown"
         unit = "integer"
-        if families and families != {"integer"}:
+        if families != {"integer"}:
             fine = any(pa.types.is_timestamp(k) and k.unit == "ns" for k in kinds)
             unit = "ns" if fine else "us"
-        if families:
-            self._check_window_kinds(unit)
+        self._check_window_kinds(unit)
         return unit
 
     def _check_window_kinds(self, unit: str) -> None:
@@ -244,6 +245,8 @@ class Binding:
             band.column = len(self.numbers)
             band.is_float = pa.types.is_floating(kind)
             self.numbers.append(_NumberColumn(term.columns, (kind,) * len(term.columns)))
+            if not self._known(term.columns):
+                continue
             if band.is_float:
                 band.low_real, band.high_real = _real(term.low, what), _real(term.high, what)
             else:
@@ -359,6 +362,8 @@ class Binding:
         """A watermark given with a push, in the units of the times."""
         if isinstance(watermark, int | np.integer) and not isinstance(watermark, bool):
             return int(watermark)
+        if self.time_unit == "unknown":
+            self.time_unit = "us"  # no table was seen yet; only timestamps go with a moment
         if self.time_unit == "integer":
             raise TidegateError(
                 f"watermark {watermark!r} is not an integer; the time columns are integers"
@@ -391,7 +396,7 @@ def _whole(bound: Any, kind: pa.DataType, rounding: str, what: str) -> int:
         if not is_time:
             raise TidegateError(f"{what} holds numbers but a bound is a duration; give a number")
         micros = (bound.days * 86_400 + bound.seconds) * 10**6 + bound.microseconds
-        exact = Decimal(micros) * _units_per_microsecond(kind)
+        exact = Decimal(micros) / _microseconds_per_unit(kind)
     elif is_time and bound != 0:
         raise TidegateError(f"{what} holds times but a bound is {bound!r}; give a duration")
     else:
@@ -402,7 +407,7 @@ def _whole(bound: Any, kind: pa.DataType, rounding: str, what: str) -> int:
     return max(-_BOUND_LIMIT, min(_BOUND_LIMIT, whole))
 
 
-def _units_per_microsecond(kind: pa.DataType) -> Decimal:
+def _microseconds_per_unit(kind: pa.DataType) -> Decimal:
     if pa.types.is_date(kind):
-        return Decimal(1) / (86_400 * 10**6)
-    return Decimal(1000) if kind.unit == "ns" else Decimal(1)
+        return Decimal(86_400 * 10**6)
+    return Decimal("0.001") if kind.unit == "ns" else Decimal(1)

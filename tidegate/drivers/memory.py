@@ -40,7 +40,7 @@ def new_state(
     lanes.newest = _NEVER * 2
     streams = len(lanes)
     values = np.zeros((FIRST_SLOTS, columns), np.int64)
-    room = {kind: FIRST_SLOTS if kind in lanes.index else 1 for kind in (HASH, BTREE, TTREE)}
+    has_trees = bool(np.isin(lanes.index, (BTREE, TTREE)).any())
     return State(
         gate=gate,
         lanes=lanes,
@@ -56,9 +56,9 @@ def new_state(
         bands=bands,
         set_terms=set_terms,
         thetas=thetas,
-        buckets=hash_table.empty(streams, room[HASH]),
-        btree=btree.empty(streams, room[BTREE]),
-        ttree=ttree.empty(streams, room[TTREE]),
+        buckets=hash_table.empty(streams, FIRST_SLOTS if HASH in lanes.index else 1),
+        btree=btree.empty(streams, FIRST_SLOTS) if has_trees else None,
+        ttree=ttree.empty(streams, FIRST_SLOTS) if has_trees else None,
         lists=hash_table.empty(streams, FIRST_ITEMS if INVERTED in lanes.index else 1),
         arena=records(inverted.POSTING, FIRST_ITEMS if len(set_terms) else 1),
         arena_used=np.zeros(1, np.int64),
@@ -100,9 +100,9 @@ def with_more_slots(state: State, capacity: int) -> State:
 
 def with_more_nodes(state: State) -> State:
     """The same join with twice the tree nodes, where trees are used."""
-    if BTREE in state.lanes.index:
+    if state.btree is not None and not btree.room(state.btree):
         state = state._replace(btree=btree.grow(state.btree))
-    if TTREE in state.lanes.index:
+    if state.ttree is not None and not ttree.room(state.ttree):
         state = state._replace(ttree=ttree.grow(state.ttree))
     return state
 
@@ -179,7 +179,5 @@ def start_tracking(state: State) -> None:
 
 def nbytes(state: State) -> int:
     """Memory of all arrays of a join."""
-    return sum(
-        sum(part.nbytes for part in array) if isinstance(array, tuple) else array.nbytes
-        for array in state
-    )
+    flat = [part for array in state for part in (array if isinstance(array, tuple) else (array,))]
+    return sum(array.nbytes for array in flat if array is not None)

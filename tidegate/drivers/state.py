@@ -31,8 +31,8 @@ class State(NamedTuple):
     set_terms: Records
     thetas: Records
     buckets: NDArray[np.int32]  # hash index
-    btree: btree.Tree
-    ttree: ttree.Tree
+    btree: btree.Tree | None  # None: no stream of this join has a tree
+    ttree: ttree.Tree | None
     lists: NDArray[np.int32]  # inverted index
     arena: Records
     arena_used: NDArray[np.int64]  # [0]

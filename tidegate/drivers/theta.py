@@ -9,6 +9,7 @@ integers (and times) as int64, everything else as float64.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import lru_cache
 from typing import Any
 
 import numba
@@ -33,6 +34,13 @@ def address_of(function: Callable[..., Any], is_float: Sequence[Sequence[bool]])
 
     `is_float[side][k]` says how the k-th column of a side is stored.
     """
+    return _address_of(function, tuple(tuple(kinds) for kinds in is_float))
+
+
+@lru_cache(maxsize=256)
+def _address_of(
+    function: Callable[..., Any], is_float: tuple[tuple[bool, ...], ...]
+) -> tuple[int, Any]:
     if numba_config.DISABLE_JIT:
         _interpreted.append(_interpreted_call(function, is_float))
         return len(_interpreted) - 1, function

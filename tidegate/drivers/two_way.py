@@ -14,9 +14,9 @@ from __future__ import annotations
 import numpy as np
 
 from tidegate import windows
-from tidegate.index import btree, hash_table, inverted, nested_loop, ttree
-from tidegate.drivers import predicates
+from tidegate.drivers import predicates, trees
 from tidegate.drivers.plan import BTREE, HASH, INVERTED, NESTED_LOOP, SERVED_BY_CODE, TTREE
+from tidegate.index import hash_table, inverted, nested_loop
 from tidegate.kernel import inlined, kernel
 from tidegate.shed import budget, static
 from tidegate.streams import earliest
@@ -66,7 +66,7 @@ def candidates(state, arrivals, work, stream, arrival):
             state.buckets, state.slots, other, arrivals.code[arrival], work.found
         )
     elif kind == NESTED_LOOP:
-        count = nested_loop.probe(state.lanes, state.lines, other, work.found)
+        count = nested_loop.probe(state.slots, state.lanes, state.lines, other, work.found)
         comparisons = count
     elif kind == INVERTED:
         visits = arrivals.spans[arrival, 0, 1]
@@ -95,9 +95,9 @@ def candidates(state, arrivals, work, stream, arrival):
         )
         if low <= high:
             if kind == BTREE:
-                count, comparisons, visits = btree.probe(state.btree, other, low, high, work.found)
+                count, comparisons, visits = trees.probe(state.btree, other, low, high, work.found)
             else:
-                count, comparisons, visits = ttree.probe(state.ttree, other, low, high, work.found)
+                count, comparisons, visits = trees.probe(state.ttree, other, low, high, work.found)
     return count, comparisons, visits
 
 
@@ -183,9 +183,9 @@ def enter_index(state, stream, slot):
             state.slots[slot].code, slot,
         )  # fmt: skip
         if kind == BTREE:
-            state.lanes[stream].updates += btree.insert(state.btree, stream, key, slot)
+            state.lanes[stream].updates += trees.insert(state.btree, stream, key, slot)
         else:
-            state.lanes[stream].updates += ttree.insert(state.ttree, stream, key, slot)
+            state.lanes[stream].updates += trees.insert(state.ttree, stream, key, slot)
 
 
 @inlined
@@ -203,9 +203,9 @@ def leave_index(state, stream, slot):
             state.slots[slot].code, slot,
         )  # fmt: skip
         if kind == BTREE:
-            state.lanes[stream].updates += btree.remove(state.btree, stream, key, slot)
+            state.lanes[stream].updates += trees.remove(state.btree, stream, key, slot)
         else:
-            state.lanes[stream].updates += ttree.remove(state.ttree, stream, key, slot)
+            state.lanes[stream].updates += trees.remove(state.ttree, stream, key, slot)
 
 
 @inlined
@@ -247,9 +247,9 @@ def missing_room(state, arrivals, stream, arrival):
     kind = state.lanes[stream].index
     if state.pool[0].unused == 0:
         missing = NEED_SLOTS
-    elif kind == BTREE and not btree.room(state.btree):
+    elif kind == BTREE and not trees.room(state.btree):
         missing = NEED_NODES
-    elif kind == TTREE and not ttree.room(state.ttree):
+    elif kind == TTREE and not trees.room(state.ttree):
         missing = NEED_NODES
     elif len(state.set_terms) > 0:
         items = 0

@@ -10,12 +10,12 @@ from tidegate.kernel import inlined
 
 
 @inlined
-def probe(lanes, lines, stream, found):
-    """Write all slots of `stream` into `found`, oldest first; returns how many."""
+def probe(slots, lanes, lines, stream, found):
+    """Write all slots of `stream` that can match into `found`, oldest first; returns how many."""
     count = 0
     for position in range(lanes[stream].begin, lanes[stream].end):
         slot = lines[stream, position]
-        if slot >= 0:
+        if slot >= 0 and slots[slot].matchable:
             found[count] = slot
             count += 1
     return count

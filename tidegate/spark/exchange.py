@@ -29,6 +29,7 @@ from tidegate.spark.engines import EngineKey, Entry, Outcome, Push, Resident, Re
 
 # Unix sockets have short names: 108 bytes on Linux, 104 on macOS.
 LONGEST_ADDRESS = 100
+LONGEST_FOLDER = 60
 SECONDS_TO_CONNECT = 5.0
 SECONDS_BETWEEN_CLEANINGS = 30.0
 _LENGTH = struct.Struct("!Q")
@@ -167,7 +168,9 @@ def find(key: EngineKey, token: str) -> Home | None:
 
 
 def _folder() -> Path:
-    local = os.environ.get("SPARK_LOCAL_DIRS", "").split(",")[0] or tempfile.gettempdir()
+    local = os.environ.get("SPARK_LOCAL_DIRS", "").split(",")[0]
+    if not 0 < len(local) <= LONGEST_FOLDER:
+        local = tempfile.gettempdir()
     return Path(local, f"tidegate-{os.getuid()}")
 
 

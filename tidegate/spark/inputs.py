@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql import types as T  # noqa: N812
 from pyspark.sql.pandas.types import to_arrow_schema
@@ -58,18 +58,19 @@ class Inputs:
     def prepared(self, stream: int) -> DataFrame:
         """A stream's rows with the columns that the packer reads beside them."""
         frame, time = self.frames[stream], quoted(self.spec.time_columns[stream])
-        names = [quoted(name) for name in frame.columns]
-        ahead: Column = F.lit(False)
+        # Spark's mapInArrow fails on names with dots, so columns travel under plain ones.
+        plain = [quoted(name).alias(f"c{place}") for place, name in enumerate(frame.columns)]
+        plain.append(route_hash(self.spec, stream, self.schemas).alias(HASH_COLUMN))
         if self.max_ahead is not None:
             limit = F.unix_micros(F.current_timestamp()) + F.lit(self.max_ahead)
             ahead = F.coalesce(F.unix_micros(time.cast("timestamp")) > limit, F.lit(False))
-        if self.delay is not None and not _has_watermark(frame, self.spec, stream):
+            plain.append(ahead.alias(AHEAD_COLUMN))
             # A time that is too far ahead must not reach the watermark, which never goes back.
-            frame = frame.withColumn(GUARDED_TIME, F.when(~ahead, time))
+            time = F.when(~ahead, time)
+        if self.delay is not None and not _has_watermark(frame, self.spec, stream):
+            frame = frame.withColumn(GUARDED_TIME, time)
             frame = frame.withWatermark(GUARDED_TIME, f"{self.delay} milliseconds")
-            ahead = time.isNotNull() & quoted(GUARDED_TIME).isNull()
-        hashed = route_hash(self.spec, stream, self.schemas)
-        return frame.select(*names, hashed.alias(HASH_COLUMN), ahead.alias(AHEAD_COLUMN))
+        return frame.select(*plain)
 
 
 def arrow_schema(schema: T.StructType) -> pa.Schema:
@@ -109,7 +110,7 @@ def _check_columns(stream: str, columns: Sequence[str]) -> None:
             raise TidegateError(
                 f"stream {stream!r} has {count} columns named {name!r}; rename all but one"
             )
-        if name in (HASH_COLUMN, AHEAD_COLUMN, GUARDED_TIME):
+        if name == GUARDED_TIME:
             raise TidegateError(
                 f"stream {stream!r} has a column {name!r}, which is used inside; rename it"
             )

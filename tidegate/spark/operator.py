@@ -135,7 +135,7 @@ def _packed(inputs: Inputs, routing: Routing) -> DataFrame:
             heartbeat=inputs.streaming,
         )
         packed.append(inputs.prepared(stream).mapInArrow(packer.pack, PACKED_SPARK))
-    return functools.reduce(DataFrame.union, packed)
+    return functools.reduce(lambda above, below: above.union(below), packed)
 
 
 def _streaming(inputs: Inputs, schema: T.StructType, name: str | None) -> DataFrame:

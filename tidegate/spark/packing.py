@@ -21,8 +21,8 @@ from pyspark import TaskContext
 from tidegate.spark.routing import Layout, Routing
 
 # Columns that ride along with the user's rows as far as the packer.
-HASH_COLUMN = "__tidegate_hash"
-AHEAD_COLUMN = "__tidegate_ahead"
+HASH_COLUMN = "hash"
+AHEAD_COLUMN = "ahead"
 
 # What travels to a bucket. `origin` orders the blobs of a micro-batch; `newest` is the latest time
 # in the blob, in microseconds; `ahead` counts rows that the guard against future times kept back;
@@ -119,20 +119,21 @@ class Packer:
         if self.heartbeat and task == 0:
             yield _heartbeats(layout)
         for number, table in enumerate(gather(batches)):
-            yield self._packed(table, layout, (task << 32) + number)
+            yield from self._packed(table, layout, (task << 32) + number)
 
-    def _packed(self, table: pa.Table, layout: Layout, origin: int) -> pa.RecordBatch:
-        ahead = np.asarray(table.column(AHEAD_COLUMN)).astype(bool)
+    def _packed(self, table: pa.Table, layout: Layout, origin: int) -> Iterator[pa.RecordBatch]:
+        """Pack one table: each lane is encoded once, and sent to all of its buckets."""
         hashes = np.asarray(table.column(HASH_COLUMN))
         lanes = layout.lane_of(self.stream, hashes)
-        kept_back = np.bincount(lanes[ahead], minlength=layout.lanes(self.stream))
-        if ahead.any():
+        kept_back = np.zeros(layout.lanes(self.stream), np.int64)
+        if AHEAD_COLUMN in table.column_names:
+            ahead = np.asarray(table.column(AHEAD_COLUMN)).astype(bool)
+            kept_back = np.bincount(lanes[ahead], minlength=len(kept_back))
             table, hashes, lanes = table.filter(~ahead), hashes[~ahead], lanes[~ahead]
-        # The session's time zone and preference for large types must not show in the state.
-        payload = table.drop_columns([HASH_COLUMN, AHEAD_COLUMN]).cast(self.schema)
+        payload = self._payload(table)
         hot = self._hot_key(payload, hashes, lanes)
-        packed = []
-        for lane, part in split(payload, lanes, layout.lanes(self.stream)):
+        packed: list[tuple[Any, ...]] = []
+        for lane, part in split(payload, lanes, len(kept_back)):
             if part.num_rows == 0 and kept_back[lane] == 0:
                 continue
             blob = encode(part).to_pybytes() if part.num_rows else None
@@ -141,7 +142,15 @@ class Packer:
             for copy, bucket in enumerate(layout.targets(self.stream, lane)):
                 row = (layout.labels[bucket], self.stream, origin, part.num_rows, copy == 0)
                 packed.append((*row, newest, int(kept_back[lane]), *hot_key, blob))
-        return _packed_batch(packed)
+            if sum(len(row[-1] or b"") for row in packed) > BYTES_PER_PACK:
+                yield _packed_batch(packed)
+                packed = []
+        yield _packed_batch(packed)
+
+    def _payload(self, table: pa.Table) -> pa.Table:
+        """The user's columns, under their names; what the session prefers must not show."""
+        payload = table.select(range(len(self.schema)))
+        return payload.rename_columns(self.schema.names).cast(self.schema)
 
     def _newest(self, part: pa.Table) -> int:
         column = part.column(self.time_column)

@@ -15,12 +15,14 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-import pandas as pd
 import pyarrow as pa
 from pyspark import TaskContext
 from pyspark.sql import types as T  # noqa: N812
-from pyspark.sql.streaming import StatefulProcessor
-from pyspark.sql.streaming.stateful_processor import StatefulProcessorHandle, TimerValues
+from pyspark.sql.streaming.stateful_processor import (
+    StatefulProcessor,
+    StatefulProcessorHandle,
+    TimerValues,
+)
 
 from tidegate.spark.engines import EngineKey, Entry, Outcome, Push
 from tidegate.spark.exchange import Here, Home, LostEngineError, find
@@ -42,7 +44,7 @@ _NUMBER = T.StructType([T.StructField("number", T.LongType())])
 class JoinPlan:
     """All that a worker needs to know of a join; it travels with the query to the workers.
 
-    `clocked` says that Spark's watermark is the clock; `operator` tells the joins of a worker
+    `clocked` says that Spark's watermark is the clock; `operator` tells the joins of a query
     apart; `origin` is what the state is made for, by field.
     """
 
@@ -65,7 +67,7 @@ class Arrivals:
     hot: list[tuple[str, int]] = field(default_factory=list)
 
     @classmethod
-    def gather(cls, frames: Iterable[pd.DataFrame]) -> Arrivals:
+    def gather(cls, frames: Iterable[Any]) -> Arrivals:
         """Collect the packed rows; the shuffle delivers them in any order."""
         rows = [row for frame in frames for row in frame.itertuples(index=False)]
         arrivals = cls()
@@ -98,16 +100,17 @@ class JoinProcessor(StatefulProcessor):
     def handleInputRows(  # noqa: N802
         self,
         key: Any,
-        rows: Iterator[pd.DataFrame],
+        rows: Iterator[Any],
         timerValues: TimerValues,  # noqa: N803
-    ) -> Iterator[pd.DataFrame]:
+    ) -> Iterator[Any]:
         """Join what came for one bucket."""
         layout = self._plan.routing.layout(partitions_of_task())
         work = BucketWork(self._plan, layout, int(key[0]), self._meta, self._segments)
         current = timerValues.getCurrentWatermarkInMs() if self._plan.clocked else None
-        for blob in work.run(Arrivals.gather(rows), _batch_number(), current):
-            yield pd.DataFrame({"report": [None], "blob": [bytes(blob)]})
-        yield pd.DataFrame({"report": [work.report()], "blob": [None]})
+        batch = int(_property("streaming.sql.batchId") or 0)
+        for blob in work.run(Arrivals.gather(rows), batch, current):
+            yield _joined(None, bytes(blob))
+        yield _joined(work.report(), None)
 
     def close(self) -> None:
         """Leave the engines where they are: the next micro-batch may find them."""
@@ -121,7 +124,7 @@ class BucketWork:
     ) -> None:
         self._plan = plan
         self._bucket = layout.bucket_of(label)
-        self._key = EngineKey(plan.operator, label)
+        self._key = EngineKey(f"{plan.operator}-{_property('sql.streaming.queryId')}", label)
         spec = bucket_spec(plan.spec, self._bucket, layout.buckets)
         self._store = BucketStore(meta, segments, spec, plan.schemas)
         self._layout = layout
@@ -197,7 +200,8 @@ class BucketWork:
         self._store.drop(meta, outcome.expired)
         if self._store.log_is_long(meta, outcome.after["memory_bytes"]):
             self._store.compact(meta, home.snapshot())
-        meta.notes["examples"] = outcome.examples
+        if outcome.examples:
+            meta.notes["examples"] = outcome.examples
         meta.stats["state_bytes"] = meta.snapshot_bytes + meta.log_bytes
         meta.stats["state_pushes"] = meta.log_pushes
         return home, outcome
@@ -238,7 +242,12 @@ def late_watermark(meta: Meta, batch: int, current: int) -> int:
     return meta.watermark if batch <= meta.batch + 1 or meta.batch < 0 else current
 
 
-def _batch_number() -> int:
+def _joined(report: str | None, blob: bytes | None) -> Any:
+    """One row of what leaves the processor, as the pandas frame that Spark wants."""
+    columns = {"report": pa.array([report], pa.string()), "blob": pa.array([blob], pa.binary())}
+    return pa.table(columns).to_pandas()
+
+
+def _property(name: str) -> str | None:
     context = TaskContext.get()
-    value = context.getLocalProperty("streaming.sql.batchId") if context is not None else None
-    return 0 if value is None else int(value)
+    return None if context is None else context.getLocalProperty(name)

@@ -30,6 +30,9 @@ SETTINGS: dict[str, str] = {
     PROVIDER_KEY: PROVIDER,
     # A micro-batch then uploads what it changed, not whole files of the store.
     "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
+    # Segments that were removed stay in RocksDB's buffers until they are flushed; its default of
+    # 64 MB per partition would hold many times the live state.
+    "spark.sql.streaming.stateStore.rocksdb.writeBufferSizeMB": "8",
     # Spark's default of 10,000 rows makes many small packs; the bytes bound wide rows.
     "spark.sql.execution.arrow.maxRecordsPerBatch": "100000",
     "spark.sql.execution.arrow.maxBytesPerBatch": str(64 * 2**20),

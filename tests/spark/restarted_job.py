@@ -1,0 +1,47 @@
+"""The second life of a query: another process, other cores, another wish for partitions.
+
+Run as a script with the folder of a `Feed`; it goes on from the checkpoint that is there.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+from pyspark.sql import DataFrame, SparkSession
+from spark.feeds import Feed
+
+from tidegate.spark import configure, metrics, window_join
+
+# Before it stops, Spark runs a last micro-batch without data, if the watermark has moved. That
+# frees memory earlier than in a run that goes on, and chance then takes other rows.
+NO_EMPTY_BATCHES = ("spark.sql.streaming.noDataMicroBatches.enabled", "false")
+
+
+def joined(feed: Feed) -> DataFrame:
+    """The join of the restart test."""
+    left, right = (feed.stream(n).withWatermark("ts", "10 seconds") for n in ("left", "right"))
+    return window_join(
+        left, right, on="k", time="ts", within="20 s", memory=70, policy="random", seed=9
+    )
+
+
+def main() -> None:
+    builder = (
+        SparkSession.builder.master("local[1]")
+        .config("spark.ui.enabled", "false")
+        .config("spark.ui.showConsoleProgress", "false")
+        .config("spark.driver.bindAddress", "127.0.0.1")
+        .config("spark.driver.host", "127.0.0.1")
+    )
+    spark = configure(builder, partitions=5).getOrCreate()
+    spark.conf.set(*NO_EMPTY_BATCHES)
+    feed = Feed(spark, Path(sys.argv[1]))
+    query = feed.start(joined(feed), "stopped", "parquet")
+    query.awaitTermination()
+    found = metrics(query)
+    print(f"rows read: {found.total['rows_read']:.0f} buckets: {len(found.buckets)}")
+
+
+if __name__ == "__main__":
+    main()

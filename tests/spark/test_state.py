@@ -1,0 +1,205 @@
+"""A bucket's state: whatever is lost between micro-batches, the results are those of one engine.
+
+The buckets run here without Spark, over cells that hold state as Spark's do. Tasks fail after they
+wrote, workers lose their engines, pushes come from a process that has none: a plain engine that
+sees every push once says what must come out.
+"""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from spark.feeds import EPOCH, SECOND, random_batches
+
+from tidegate.engine import JoinEngine
+from tidegate.spark import exchange, state
+from tidegate.spark.engines import Residents
+from tidegate.spark.inputs import arrow_schema
+from tidegate.spark.origin import describe
+from tidegate.spark.packing import decode, encode
+from tidegate.spark.processor import Arrivals, BucketWork, JoinPlan, late_watermark
+from tidegate.spark.routing import Routing, bucket_spec
+from tidegate.spark.state import Meta
+from tidegate.spec import JoinSpec, TidegateError, rows
+
+EXACT = JoinSpec(on="k", time="ts", within={"left": "25 s", "right": "10 s"})
+BUDGET = EXACT.replace(memory=50, policy="random", seed=3)
+COUNTS = EXACT.replace(within=rows(40))
+
+
+class Cells:
+    """Two state variables of one bucket, with what was written to them."""
+
+    def __init__(self) -> None:
+        self.meta: tuple[Any, ...] | None = None
+        self.segments: dict[tuple[int], tuple[bytes]] = {}
+        self.written = 0
+
+    def get(self) -> tuple[Any, ...] | None:
+        return self.meta
+
+    def update(self, value: tuple[Any, ...]) -> None:
+        self.meta = value
+
+    def getValue(self, key: Any) -> Any:  # noqa: N802
+        return self.segments.get(key)
+
+    def updateValue(self, key: Any, value: Any) -> None:  # noqa: N802
+        self.segments[key] = value
+        self.written += len(value[0])
+
+    def removeKey(self, key: Any) -> None:  # noqa: N802
+        del self.segments[key]
+
+
+def plan_of(spec: JoinSpec, table: pa.Table) -> JoinPlan:
+    schemas = dict.fromkeys(spec.streams, table.schema)
+    return JoinPlan(
+        spec=spec,
+        schemas=schemas,
+        routing=Routing("single", 2),
+        clocked=spec is not COUNTS,
+        operator="test",
+        origin=describe(spec, list(schemas.values())),
+    )
+
+
+def arrivals_of(spec: JoinSpec, tables: dict[int, pa.Table]) -> Arrivals:
+    arrivals = Arrivals()
+    for stream, table in tables.items():
+        # Two blobs per stream, as from two tasks.
+        for part in (table.slice(0, 7), table.slice(7)):
+            arrivals.blobs.setdefault(stream, []).append(encode(part).to_pybytes())
+            newest = np.asarray(part.column("ts").drop_null().cast(pa.int64())).max()
+            arrivals.newest.append((stream, int(newest)))
+        arrivals.read[stream] = table.num_rows
+    return arrivals
+
+
+def step(plan: JoinPlan, cells: Cells, tables: dict[int, pa.Table], batch: int) -> BucketWork:
+    """Run one micro-batch; Spark's watermark is taken to follow 5 seconds behind."""
+    layout = plan.routing.layout(1)
+    current = (EPOCH + 20 * batch - 5) * 1000 if plan.clocked else None
+    work = BucketWork(plan, layout, layout.labels[0], cells, cells)
+    work.results = work.run(arrivals_of(plan.spec, tables), batch, current)  # type: ignore[attr-defined]
+    return work
+
+
+def lines(table: pa.Table) -> list[str]:
+    return sorted(map(str, table.to_pylist()))
+
+
+def batches_of(seed: int, count: int) -> list[dict[int, pa.Table]]:
+    left, right = random_batches(seed, count), random_batches(seed + 1, count)
+    return [{0: left[n]} if n % 5 == 3 else {0: left[n], 1: right[n]} for n in range(count)]
+
+
+@pytest.fixture(autouse=True)
+def fresh_process(monkeypatch: pytest.MonkeyPatch, tmp_path: Any) -> None:
+    monkeypatch.setattr(exchange, "residents", Residents())
+    monkeypatch.setenv("SPARK_LOCAL_DIRS", str(tmp_path)[:60])
+
+
+@pytest.mark.parametrize("spec", [EXACT, BUDGET, COUNTS], ids=["exact", "budget", "counts"])
+@pytest.mark.parametrize("seed", [100, 200])
+def test_nothing_is_lost_and_nothing_comes_twice(
+    monkeypatch: pytest.MonkeyPatch, spec: JoinSpec, seed: int
+) -> None:
+    # Small enough that snapshots are written and cut into pieces.
+    monkeypatch.setattr(state, "SMALLEST_LOG_BYTES", 5_000)
+    monkeypatch.setattr(state, "PIECE_BYTES", 2_000)
+    monkeypatch.setattr(state, "EXACT_LOG_BYTES", 1_000 if seed == 200 else 10**9)
+    monkeypatch.setattr(state, "EXACT_LOG_FACTOR", 0)
+    chance = np.random.default_rng(seed)
+    batches = batches_of(seed, 20)
+    plan = plan_of(spec, batches[0][0])
+    engine = JoinEngine(bucket_spec(spec, 0, 1), plan.schemas)
+    cells, watermark, snapshots = Cells(), 0, 0
+    for number, tables in enumerate(batches):
+        named = {spec.streams[stream]: table for stream, table in tables.items()}
+        bound = watermark * 1000 + 1 if plan.clocked else None
+        expected = engine.push(named, watermark=bound)
+        if chance.random() < 0.3:  # The task writes, and dies before Spark commits.
+            step(plan, copy.deepcopy(cells), tables, number)
+        if chance.random() < 0.3:  # The worker is gone.
+            monkeypatch.setattr(exchange, "residents", Residents())
+        work = step(plan, cells, tables, number)
+        got = work.results  # type: ignore[attr-defined]
+        assert lines(decode(got)) == lines(expected) if got else expected.num_rows == 0
+        watermark = (EPOCH + 20 * number - 5) * 1000
+        record = Meta.from_json(cells.meta[0])  # type: ignore[index]
+        stats = {k: v for k, v in engine.stats().items() if "bytes" not in k and "peak" not in k}
+        assert {name: record.stats[name] for name in stats} == stats
+        snapshots = max(snapshots, record.snapshot_end - record.snapshot_begin)
+    assert record.stats["rebuilds"] > 1
+    assert (snapshots > 1) == (spec is not EXACT or seed == 200)
+
+
+def test_exact_log_forgets_what_expired() -> None:
+    batches = batches_of(300, 40)
+    plan, cells = plan_of(EXACT, batches[0][0]), Cells()
+    sizes = []
+    for number, tables in enumerate(batches):
+        step(plan, cells, tables, number)
+        sizes.append(sum(len(body) for (body,) in cells.segments.values()))
+    assert max(sizes[20:]) < 2 * max(sizes[:10])
+
+
+def test_traffic_follows_new_rows(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(state, "SMALLEST_LOG_BYTES", 2_000)
+    batches = batches_of(400, 40)
+    arrived = sum(
+        len(blob)
+        for tables in batches
+        for blobs in arrivals_of(BUDGET, tables).blobs.values()
+        for blob in blobs
+    )
+    written = {}
+    for memory in (20, 1000):
+        plan, cells = plan_of(BUDGET.replace(memory=memory), batches[0][0]), Cells()
+        monkeypatch.setattr(exchange, "residents", Residents())
+        for number, tables in enumerate(batches):
+            step(plan, cells, tables, number)
+        written[memory] = cells.written
+    assert written[1000] < 3 * arrived
+    assert written[1000] < 2 * written[20]
+
+
+def test_another_spec_is_refused_and_named() -> None:
+    tables = batches_of(500, 1)[0]
+    cells = Cells()
+    step(plan_of(EXACT, tables[0]), cells, tables, 0)
+    same = EXACT.replace(within={"left": "25000 ms", "right": "10 seconds"})
+    step(plan_of(same, tables[0]), cells, tables, 1)
+    other = EXACT.replace(within="9 s", seed=4)
+    with pytest.raises(TidegateError, match=r"another join: seed was 0 and is now 4; within was"):
+        step(plan_of(other, tables[0]), cells, tables, 2)
+
+
+def test_state_of_another_format_is_refused() -> None:
+    text = Meta("x", format=99).to_json()
+    with pytest.raises(TidegateError, match="format 99, but this version reads format 1"):
+        Meta.from_json(text)
+
+
+@pytest.mark.parametrize(
+    ("batch", "current", "late"),
+    [(8, 70, 50), (9, 70, 70), (7, 70, 50)],
+    ids=["next batch", "a batch without data lies between", "the same batch again"],
+)
+def test_late_is_what_the_previous_watermark_had_passed(
+    batch: int, current: int, late: int
+) -> None:
+    assert late_watermark(Meta("x", batch=7, watermark=50), batch, current) == late
+    assert late_watermark(Meta("x"), batch, current) == 0
+
+
+def test_schemas_have_times_in_utc(spark: Any) -> None:
+    schema = spark.sql("select timestamp'2020-01-01' as a, array(current_timestamp()) as b").schema
+    assert arrow_schema(schema).field("a").type == pa.timestamp("us", "UTC")
+    assert arrow_schema(schema).field("b").type.value_type == pa.timestamp("us", "UTC")
+    assert SECOND == 10**6
