@@ -105,8 +105,8 @@ def as_array(column: pa.ChunkedArray | pa.Array) -> pa.Array:
             return column.chunk(0)
         column = column.combine_chunks()
         if isinstance(column, pa.ChunkedArray):  # empty, or too long for one array of its type
-            column = pa.concat_arrays(column.chunks) if column.num_chunks else pa.array(
-                [], column.type
+            column = (
+                pa.concat_arrays(column.chunks) if column.num_chunks else pa.array([], column.type)
             )
     return column
 
@@ -146,7 +146,11 @@ def whole_numbers(array: pa.Array) -> Codes:
     if array.null_count:
         array = array.fill_null(0)
     numbers = array.to_numpy(zero_copy_only=False)
-    return numbers.view(np.int64) if numbers.dtype == np.uint64 else numbers.astype(np.int64, copy=False)
+    return (
+        numbers.view(np.int64)
+        if numbers.dtype == np.uint64
+        else numbers.astype(np.int64, copy=False)
+    )
 
 
 def real_numbers(array: pa.Array) -> NDArray[np.float64]:

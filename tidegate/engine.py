@@ -18,21 +18,21 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from tidegate import snapshot
-from tidegate.encoding import plain_array
 from tidegate.drivers import instant, memory, two_way
 from tidegate.drivers.batching import arrivals_of, by_time, kept_rows, select
 from tidegate.drivers.binding import Binding, Encoded
 from tidegate.drivers.options import SLOT_BYTES, state_of
 from tidegate.drivers.predicates import combined
-from tidegate.drivers.state import Output, State, Work
+from tidegate.drivers.state import Output, Work
+from tidegate.encoding import plain_array
 from tidegate.payload import Payload, restored, row_sizes
+from tidegate.replay import replay
 from tidegate.shed.policies import policy_code
 from tidegate.spec import JoinSpec, TidegateError
 from tidegate.streams import Arrivals
 
 OUTPUT_ROOM = 1 << 18  # results between two drains: few enough to stay in the CPU's caches
 EXAMPLES_KEPT = 3
-ROWS_PER_PUSH = 1 << 20
 
 
 def to_arrow(table: Any, stream: str) -> pa.Table:
@@ -89,7 +89,17 @@ class JoinEngine:
         self._rejected: list[Counter[str]] = [Counter() for _ in spec.streams]
         self._examples: list[dict[str, Any]] = []
         self._bytes_peak = 0
-        self._bind({self._stream(name): schema for name, schema in (schemas or {}).items()})
+        for name, schema in (schemas or {}).items():
+            self._schemas[self._stream(name)] = schema.remove_metadata()
+        self._start(Binding(spec, list(self._schemas)))
+
+    def _start(self, binding: Binding) -> None:
+        """An empty join under a binding."""
+        self._binding = binding
+        self._schemas = list(binding.schemas)
+        self._payloads = [None if schema is None else Payload(schema) for schema in self._schemas]
+        self._output_schema = self._make_output_schema()
+        self._state = state_of(self.spec, binding)
 
     # --- pushing --------------------------------------------------------------------------
 
@@ -114,7 +124,7 @@ class JoinEngine:
         encoded = {stream: binding.encode(stream, table) for stream, table in given.items()}
         self._refuse_bad_rows(given, encoded)
         if binding is not self._binding:
-            self._bind({stream: table.schema for stream, table in given.items()}, binding)
+            self._rebind(binding)
         if moment is not None:
             self._set_watermark(moment)
         arrivals = self._arrivals(given, encoded)
@@ -147,29 +157,21 @@ class JoinEngine:
             return self._binding
         return Binding(self.spec, merged)
 
-    def _bind(self, schemas: Mapping[int, pa.Schema], binding: Binding | None = None) -> None:
-        """Take a binding into use; what is retained already gets its numbers anew.
+    def _rebind(self, binding: Binding) -> None:
+        """Take a new binding into use; what is retained already gets its numbers anew.
 
         That happens when a stream shows its columns after others were pushed: what is retained is
         written down under the old binding and read back under the new one.
         """
-        saved = None
-        if binding is not None and (any(self._rows_in) or self._state.gate[0].external):
-            saved = snapshot.load(self.snapshot())
-            finer = (self._binding.time_unit, binding.time_unit) == ("us", "ns")
-        for stream, schema in schemas.items():
-            if self._schemas[stream] is None or saved is not None:
-                self._schemas[stream] = schema.remove_metadata()
-        self._payloads = [None if s is None else Payload(s) for s in self._schemas]
-        self._binding = binding or Binding(self.spec, list(self._schemas))
-        self._output_schema = self._make_output_schema()
-        self._state = state_of(self.spec, self._binding)
-        if saved is not None:
-            tables = dict(zip(saved.schemas, saved.tables, strict=True))
-            kept = [p if n in tables else None for n, p in zip(self.spec.streams, self._payloads, strict=True)]
-            self._state = snapshot.refill(
-                self._state, self._binding, kept, saved, 1000 if finer else 1
-            )
+        saved = snapshot.load(self.snapshot(), self.spec)
+        finer = (self._binding.time_unit, binding.time_unit) == ("us", "ns")
+        self._start(binding)
+        known = [
+            payload if name in saved.schemas else None
+            for name, payload in zip(self.spec.streams, self._payloads, strict=True)
+        ]
+        scale = 1000 if finer else 1
+        self._state = snapshot.refill(self._state, binding, known, saved, scale)
 
     def _make_output_schema(self) -> pa.Schema:
         fields: list[pa.Field] = []
@@ -209,12 +211,10 @@ class JoinEngine:
         self, given: Mapping[int, pa.Table], encoded: Mapping[int, Encoded]
     ) -> Arrivals | None:
         """Store the payload of the rows that can be joined, and line them up."""
-        parts, rows, sizes = [], [], []
-        empty = None
-        for stream in range(len(self.spec.streams)):
-            if stream not in given:
-                parts.append(None)
-                continue
+        parts: dict[int, Encoded] = {}
+        rows: list[NDArray[np.int64]] = []
+        sizes = [np.zeros(0, np.int64)]
+        for stream in sorted(given):
             table, part = given[stream], encoded[stream]
             self._rows_in[stream] += table.num_rows
             kept = kept_rows(part)
@@ -224,16 +224,15 @@ class JoinEngine:
             payload = self._payloads[stream]
             assert payload is not None
             part, address = by_time(part, payload.append(table))
-            if self._state.gate[0].by_bytes:
-                base = int(address.min(initial=0))
-                sizes.append(row_sizes(table)[address - base] + SLOT_BYTES)
-            empty = select(part, np.zeros(0, np.int64))
-            parts.append(part)
+            if self._state.gate[0].by_bytes and len(address):
+                sizes.append(row_sizes(table)[address - address.min()] + SLOT_BYTES)
+            parts[stream] = part
             rows.append(address)
         if not any(len(address) for address in rows):
             return None
-        filled = [part if part is not None else empty for part in parts]
-        return arrivals_of(filled, rows, np.concatenate([np.zeros(0, np.int64), *sizes]))
+        nothing = select(part, np.zeros(0, np.int64))
+        complete = [parts.get(stream, nothing) for stream in range(len(self.spec.streams))]
+        return arrivals_of(complete, rows, np.concatenate(sizes))
 
     def _count_rejected(self, stream: int, table: pa.Table, part: Encoded) -> None:
         seen = np.zeros(table.num_rows, np.bool_)
@@ -267,12 +266,12 @@ class JoinEngine:
             elif need == two_way.NEED_ARENA:
                 self._state = memory.with_tidy_arena(self._state, _largest_set(arrivals))
             else:
-                if output.count[0]:
+                if output.filled[0]:
                     tables.append(self._drain(output))
                 if need == two_way.DONE:
                     return tables
-                if output.count[1] > len(output.importance):
-                    output = self._output(int(output.count[1]))
+                if output.filled[1] > len(output.importance):
+                    output = self._output(int(output.filled[1]))
 
     def _work(self, arrivals: Arrivals) -> Work:
         capacity = len(self._state.slots)
@@ -288,13 +287,13 @@ class JoinEngine:
         return Output(
             rows=np.empty((len(self.spec.streams), room), np.int64),
             importance=np.empty(room, np.float64),
-            count=np.zeros(2, np.int64),
+            filled=np.zeros(2, np.int64),
         )
 
     def _drain(self, output: Output) -> pa.Table:
         """The results so far as a table; the output is empty then."""
-        count = int(output.count[0])
-        output.count[0] = 0
+        count = int(output.filled[0])
+        output.filled[0] = 0
         columns: list[pa.ChunkedArray] = []
         parts: list[pa.Table] = []
         for payload, rows in zip(self._payloads, output.rows, strict=True):
@@ -412,8 +411,8 @@ class JoinEngine:
         `spec` is needed only where the snapshot's own cannot be read back (a theta function that
         is not importable), and must be the one the snapshot was made with.
         """
-        saved = snapshot.load(blob)
-        engine = cls(spec or saved.spec, saved.schemas)
+        saved = snapshot.load(blob, spec)
+        engine = cls(saved.spec, saved.schemas)
         engine._rows_in = saved.counted["rows_in"]
         engine._rejected = [Counter(counts) for counts in saved.counted["rejected"]]
         engine._bytes_peak = saved.counted["bytes_peak"]
@@ -455,8 +454,5 @@ def join(
     """
     engine = JoinEngine(spec)
     whole = {name: to_arrow(table, name) for name, table in tables.items()}
-    total = sum(table.num_rows for table in whole.values())
-    result = engine.push(whole)
-    if progress is not None:
-        progress(total, total)
-    return JoinResult(result, engine.stats())
+    results = list(replay(engine, whole, progress))
+    return JoinResult(pa.concat_tables(results), engine.stats())

@@ -1,9 +1,9 @@
 """Compiled functions: one decorator, one cache folder.
 
-Law: every compiled function of tidegate is made by `kernel`, and its machine code is cached in a
-folder named after the digest of all compiled sources. numba notices a change in the file of the function it
-compiles, but not in the files of the functions that were inlined into it; the digest does, so a
-stale cache is never loaded. The folder is outside the package, because the package's own folder
+Law: every compiled function of tidegate is made by `kernel` or `inlined`, and its machine code is
+cached in a folder named after the text of all compiled sources. numba notices a change in the file
+of the function it compiles, but not in the files of the functions that were inlined into it; the
+name of the folder does, so a stale cache is never loaded. The folder is outside the package, because the package's own folder
 may be read-only (Spark workers, system installs).
 """
 
@@ -93,16 +93,14 @@ _FOLDER = Path() if numba_config.DISABLE_JIT else cache_folder()
 
 
 @intrinsic
-def _prefetch(typing_context, address):  # type: ignore[no-untyped-def]
-    def generate(context, builder, signature, arguments):  # type: ignore[no-untyped-def]
+def _prefetch(typing_context, address):
+    def generate(context, builder, signature, arguments):
         pointer = ir.IntType(8).as_pointer()
         number = ir.IntType(32)
         kind = ir.FunctionType(ir.VoidType(), [pointer, number, number, number])
         function = builder.module.declare_intrinsic("llvm.prefetch", [pointer], kind)
         write, locality, data = number(1), number(3), number(1)
-        builder.call(
-            function, [builder.inttoptr(arguments[0], pointer), write, locality, data]
-        )
+        builder.call(function, [builder.inttoptr(arguments[0], pointer), write, locality, data])
         return context.get_dummy_value()
 
     return types.void(types.int64), generate

@@ -45,7 +45,8 @@ def restored(column: pa.ChunkedArray, kind: pa.DataType) -> pa.ChunkedArray:
     if column.type == kind:
         return column
     if pa.types.is_run_end_encoded(kind):
-        chunks = [pc.run_end_encode(chunk, run_end_type=kind.run_end_type) for chunk in column.chunks]
+        ends = kind.run_end_type
+        chunks = [pc.run_end_encode(chunk, run_end_type=ends) for chunk in column.chunks]
         return pa.chunked_array(chunks, kind)
     return column.cast(kind)
 

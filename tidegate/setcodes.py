@@ -101,7 +101,8 @@ def _tidy(begin, length, items, weights, keep):
 def _split_list(array: pa.Array) -> tuple[NDArray[np.int64], NDArray[np.int64], pa.Array]:
     """Begin and length of each row, and the flat values."""
     if pa.types.is_map(array.type):
-        array = array.cast(pa.list_(pa.struct([("k", array.type.key_type), ("v", array.type.item_type)])))
+        pair = pa.struct([("item", array.type.key_type), ("weight", array.type.item_type)])
+        array = array.cast(pa.list_(pair))
     elif not pa.types.is_large_list(array.type):
         array = array.cast(pa.large_list(array.type.value_type))
     lengths = pc.list_value_length(array).fill_null(0).to_numpy(zero_copy_only=False)

@@ -18,11 +18,11 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from tidegate import heap
-from tidegate.index import inverted
 from tidegate.drivers import memory
 from tidegate.drivers.batching import arrivals_of
 from tidegate.drivers.binding import Binding
 from tidegate.drivers.state import State
+from tidegate.index import inverted
 from tidegate.payload import Payload, restored
 from tidegate.spec import JoinSpec, SpecError, TidegateError
 from tidegate.windows import Records
@@ -54,9 +54,7 @@ class Saved(NamedTuple):
 
 
 def _plain(records: Records) -> list[dict[str, Any]]:
-    return [
-        {name: record[name].item() for name in records.dtype.names} for record in records
-    ]
+    return [{name: record[name].item() for name in records.dtype.names} for record in records]
 
 
 def _unused_chain(state: State) -> NDArray[np.int32]:
@@ -128,8 +126,8 @@ def dump(
     return sink.getvalue()
 
 
-def load(blob: bytes) -> Saved:
-    """Read a snapshot."""
+def load(blob: bytes, spec: JoinSpec | None = None) -> Saved:
+    """Read a snapshot; `spec` stands in for the snapshot's own."""
     source = pa.BufferReader(blob)
     try:
         tables = [pa.ipc.open_stream(source).read_all()]
@@ -150,7 +148,7 @@ def load(blob: bytes) -> Saved:
         for name, table in zip(about["streams"], tables, strict=False)
     }
     return Saved(
-        spec=JoinSpec.from_json(about["spec"]) if about["spec"] else None,  # type: ignore[arg-type]
+        spec=spec or _read_spec(about["spec"]),
         schemas=schemas,
         counted=about["counted"],
         records=about["records"],
@@ -158,6 +156,15 @@ def load(blob: bytes) -> Saved:
         capacity=about["capacity"],
         unused=np.frombuffer(metadata[_UNUSED], np.int32),
     )
+
+
+def _read_spec(written: str | None) -> JoinSpec:
+    if written is None:
+        raise TidegateError(
+            "the snapshot's join has a theta function that cannot be imported by name; give "
+            "restore() the spec it was made with"
+        )
+    return JoinSpec.from_json(written)
 
 
 def refill(

@@ -38,8 +38,6 @@ def earliest(time, cursor, end):
     """The stream whose next tuple comes first (ties: the lower stream), or -1 at the end."""
     best = -1
     for stream in range(len(cursor)):
-        if cursor[stream] < end[stream] and (
-            best < 0 or time[cursor[stream]] < time[cursor[best]]
-        ):
+        if cursor[stream] < end[stream] and (best < 0 or time[cursor[stream]] < time[cursor[best]]):
             best = stream
     return best

@@ -7,6 +7,7 @@ stream (stable), and each row knows the address of its payload.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -44,7 +45,7 @@ def by_time(encoded: Encoded, base: int) -> tuple[Encoded, NDArray[np.int64]]:
     return encoded, address
 
 
-def _joined(parts: Sequence[NDArray[np.generic]]) -> NDArray[np.generic]:
+def _joined(parts: Sequence[NDArray[Any]]) -> NDArray[Any]:
     return np.concatenate(parts) if len(parts) > 1 else parts[0]
 
 
@@ -53,11 +54,11 @@ def arrivals_of(
 ) -> Arrivals:
     """All streams of a push, one after the other."""
     counts = [len(part.time) for part in parts]
-    ends = np.cumsum(counts)
+    ends = np.cumsum(counts, dtype=np.int64)
     values = np.ascontiguousarray(_joined([part.values for part in parts]))
     spans, items, weights = _joined_sets(parts, int(ends[-1]))
     return Arrivals(
-        begin=ends - counts,
+        begin=ends - np.array(counts, np.int64),
         end=ends,
         time=_joined([part.time for part in parts]),
         code=_joined([part.code for part in parts]),

@@ -19,6 +19,8 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from tidegate.drivers import theta
+from tidegate.drivers.plan import BAND, SET_TERM, THETA_TERM
 from tidegate.encoding import (
     KeyCoder,
     Mask,
@@ -30,8 +32,6 @@ from tidegate.encoding import (
     validity,
     whole_numbers,
 )
-from tidegate.drivers import theta
-from tidegate.drivers.plan import BAND, SET_TERM, THETA_TERM
 from tidegate.setcodes import Sets, encode_sets, set_coder
 from tidegate.spec import (
     Band,
@@ -315,9 +315,7 @@ class Binding:
             time, code, importance, matchable.view(np.uint8), values, tuple(sets), rejected
         )
 
-    def _times(
-        self, stream: int, table: pa.Table, rejected: dict[str, Mask]
-    ) -> NDArray[np.int64]:
+    def _times(self, stream: int, table: pa.Table, rejected: dict[str, Mask]) -> NDArray[np.int64]:
         array = as_array(table.column(self.spec.time_columns[stream]))
         good = validity(array)
         if good is not None:
@@ -351,8 +349,10 @@ class Binding:
 
     def in_units(self, window: Window, what: str) -> int:
         """A window or lateness in the units of the times (or a number of rows)."""
-        size = window.size * 1000 if self.time_unit == "ns" and window.kind == "duration" else (
-            window.size
+        size = (
+            window.size * 1000
+            if self.time_unit == "ns" and window.kind == "duration"
+            else (window.size)
         )
         if size >= TIME_LIMIT:
             raise TidegateError(f"{what} is {size} units of time; it must be below 2**62")

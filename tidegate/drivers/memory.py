@@ -6,14 +6,16 @@ results do not depend on when something grew.
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 
 from tidegate import windows
-from tidegate.index import btree, hash_table, inverted, ttree
 from tidegate.drivers import two_way
 from tidegate.drivers.plan import BTREE, GATE, HASH, INVERTED, SERVED_BY_CODE, TTREE
 from tidegate.drivers.state import State
+from tidegate.index import btree, hash_table, inverted, ttree
 from tidegate.kernel import kernel
 from tidegate.shed.budget import ACCOUNT
 from tidegate.windows import Records, records
@@ -67,7 +69,7 @@ def new_state(
     )
 
 
-def _longer(array: NDArray[np.generic], length: int, axis: int = 0) -> NDArray[np.generic]:
+def _longer(array: NDArray[Any], length: int, axis: int = 0) -> NDArray[Any]:
     shape = list(array.shape)
     shape[axis] = length - shape[axis]
     filler = np.zeros(shape, array.dtype)

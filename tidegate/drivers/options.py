@@ -75,7 +75,5 @@ def state_of(spec: JoinSpec, binding: Binding) -> State:
     gate.seed = spec.seed
     state.accounts.capacity = capacities(spec)
     counted = any(window.kind == "rows" for window in spec.windows)
-    state.pool[0].tracked = (
-        gate.limited or counted or gate.lateness > 0 or spec.ties == "instant"
-    )
+    state.pool[0].tracked = gate.limited or counted or gate.lateness > 0 or spec.ties == "instant"
     return state

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from tidegate.index.inverted import common
 from tidegate.drivers import theta
 from tidegate.drivers.plan import MAX, MIN, PRODUCT, SUM
+from tidegate.index.inverted import common
 from tidegate.kernel import inlined, kernel
 
 SMALLEST = np.iinfo(np.int64).min

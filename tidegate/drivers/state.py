@@ -6,7 +6,7 @@ goes on with the same results. `Output` and `Work` are scratch and never part of
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -45,7 +45,7 @@ class Output(NamedTuple):
 
     rows: NDArray[np.int64]  # [stream, result]
     importance: NDArray[np.float64]
-    count: NDArray[np.int64]  # [0]: results, [1]: room that the next arrival asks for
+    filled: NDArray[np.int64]  # [0]: results, [1]: room that the next arrival asks for
 
 
 class Work(NamedTuple):
@@ -55,5 +55,3 @@ class Work(NamedTuple):
     found: NDArray[np.int64]  # candidates of one probe
     totals: NDArray[np.float64]  # [slot, 2]: sums of the inverted index, zero between probes
     group: NDArray[np.int64]  # arrivals of one instant: (stream, arrival, slot)
-
-

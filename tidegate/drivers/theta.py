@@ -91,10 +91,10 @@ def _interpreted_call(
 
 
 @intrinsic
-def _call(typing_context, address, first, second):  # type: ignore[no-untyped-def]
+def _call(typing_context, address, first, second):
     signature = types.int8(types.int64, types.int64, types.int64)
 
-    def generate(context, builder, signature, arguments):  # type: ignore[no-untyped-def]
+    def generate(context, builder, signature, arguments):
         function, first, second = arguments
         integers = ir.IntType(64).as_pointer()
         floats = ir.DoubleType().as_pointer()
@@ -109,14 +109,14 @@ def _call(typing_context, address, first, second):  # type: ignore[no-untyped-de
     return signature, generate
 
 
-def _holds(address, first_values, first, second_values, second, column):  # type: ignore[no-untyped-def]
+def _holds(address, first_values, first, second_values, second, column):
     """Call the function at `address` on row `first` and row `second`, from `column` on."""
     first_start = first_values.ctypes.data + 8 * (first * first_values.shape[1] + column)
     second_start = second_values.ctypes.data + 8 * (second * second_values.shape[1] + column)
     return _call(address, first_start, second_start) != 0
 
 
-def _holds_interpreted(address, first_values, first, second_values, second, column):  # type: ignore[no-untyped-def]
+def _holds_interpreted(address, first_values, first, second_values, second, column):
     return _interpreted[address](first_values[first, column:], second_values[second, column:])
 
 

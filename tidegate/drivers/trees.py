@@ -44,7 +44,9 @@ def _chosen(verb, kind):
     numba compares the argument names *and annotations* of the typing functions below with those of
     the function they return, so these go without annotations.
     """
-    return None if isinstance(kind, types.NoneType) else getattr(_MODULES[kind.instance_class], verb)
+    return (
+        None if isinstance(kind, types.NoneType) else getattr(_MODULES[kind.instance_class], verb)
+    )
 
 
 def _type_insert(tree, stream, key, slot):

@@ -113,7 +113,7 @@ def emit(state, arrivals, work, output, stream, arrival, count, whom):
     check_sets = len(state.set_terms) > first_set
     check_thetas = len(state.thetas) > 0
     weighed = state.gate[0].has_importance
-    results = output.count[0]
+    results = output.filled[0]
     before = results
     for k in range(count):
         slot = work.found[k]
@@ -149,7 +149,7 @@ def emit(state, arrivals, work, output, stream, arrival, count, whom):
             state.gate[0].importance_out += importance
         results += 1
     state.gate[0].results += results - before
-    output.count[0] = results
+    output.filled[0] = results
 
 
 @inlined
@@ -158,8 +158,8 @@ def probe(state, arrivals, work, output, stream, arrival, whom):
     fits = True
     if arrivals.matchable[arrival]:
         count, comparisons, visits = candidates(state, arrivals, work, stream, arrival)
-        if output.count[0] + count > len(output.importance):
-            output.count[1] = count
+        if output.filled[0] + count > len(output.importance):
+            output.filled[1] = count
             fits = False
         else:
             state.lanes[stream].comparisons += comparisons
@@ -215,12 +215,8 @@ def forget(state, slot):
     if state.slots[slot].matchable:
         leave_index(state, stream, slot)
     if state.gate[0].limited and state.notes[slot].queue_place >= 0:
-        budget.release(
-            state.accounts, state.queues, state.notes, state.lanes[stream].account, slot
-        )
-    windows.leave(
-        state.slots, state.notes, state.pool, state.lanes, state.lines, state.late, slot
-    )
+        budget.release(state.accounts, state.queues, state.notes, state.lanes[stream].account, slot)
+    windows.leave(state.slots, state.notes, state.pool, state.lanes, state.lines, state.late, slot)
 
 
 @inlined
@@ -232,7 +228,9 @@ def expire(state):
         if stream < 0:
             slot = windows.expired_late(state.notes, state.pool, state.late, watermark)
         else:
-            slot = windows.expired_head(state.slots, state.notes, state.lanes, state.lines, stream, watermark)
+            slot = windows.expired_head(
+                state.slots, state.notes, state.lanes, state.lines, stream, watermark
+            )
         if slot < 0:
             stream += 1
         else:

@@ -115,7 +115,7 @@ def metrics(query: StreamingQuery, name: str | None = None) -> JoinMetrics:
             if key.startswith(PREFIX):
                 batch = int(progress["batchId"])
                 known = found.setdefault(key.removeprefix(PREFIX), {})
-                known.update({report["bucket"]: report for report in map(json.loads, row.reports)})
+                known.update({report["bucket"]: report for report in _reports(row)})
     if not found:
         return JoinMetrics()
     if name is None and len(found) > 1:
@@ -127,6 +127,12 @@ def metrics(query: StreamingQuery, name: str | None = None) -> JoinMetrics:
             f"the query has no join named {name!r}; it has: {', '.join(sorted(found))}"
         )
     return summarise(batch, found[name or next(iter(found))])
+
+
+def _reports(row: Any) -> Iterator[dict[str, Any]]:
+    """The reports in an observed row, which Spark Connect writes as values beside a schema."""
+    fields = row.asDict()
+    return map(json.loads, fields["reports"] if "reports" in fields else fields["values"][0])
 
 
 def summarise(batch: int, reports: Mapping[int, Mapping[str, Any]]) -> JoinMetrics:

@@ -1,0 +1,47 @@
+"""`python -m benchmarks [NAME] [--quick] [--json]`: run one benchmark or all, and print ratios.
+
+Law: standard output holds the results and nothing else; with --json it is one JSON object with the
+key `results`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Sequence
+from importlib import import_module
+
+from rich.console import Console
+
+from benchmarks.side_by_side import Row, show
+
+NAMES = ("equi_join", "band_join", "policies", "memory_flat")
+
+
+def results_of(names: Sequence[str], quick: bool) -> list[Row]:
+    """The rows of the named benchmarks, each name led by its benchmark's."""
+    rows: list[Row] = []
+    for name in names:
+        print(f"running {name} ...", file=sys.stderr, flush=True)
+        for row in import_module(f"benchmarks.{name}").run(quick):
+            labelled: Row = {**row, "name": f"{name}: {row['name']}"}
+            rows.append(labelled)
+    return rows
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks", description="Print ratios.")
+    parser.add_argument("name", nargs="?", choices=NAMES, help="one benchmark; all without it")
+    parser.add_argument("--quick", action="store_true", help="smaller inputs, fewer repetitions")
+    parser.add_argument("--json", action="store_true", help="one JSON object instead of a table")
+    given = parser.parse_args(arguments)
+    rows = results_of([given.name] if given.name else NAMES, given.quick)
+    if given.json:
+        print(json.dumps({"results": rows}))
+    else:
+        show(rows, Console())
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,80 @@
+"""The command line: `tidegate join | demo | bench | version`.
+
+Law: standard output carries the answer and nothing else, standard error all that is said on the
+way. Bad input ends with status 2 and one sentence, never with a traceback. A command imports what
+is slow to import (numba, pyarrow) when it runs, so that `--help` is quick.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+
+import typer
+from typer.main import get_command
+
+from tidegate.cli import bench, demo, join, version
+from tidegate.cli.screen import say
+from tidegate.spec import TidegateError
+
+BAD_INPUT = 2
+INTERRUPTED = 130
+
+app = typer.Typer(
+    name="tidegate",
+    help="Window joins over streams that stay inside a memory budget and say what they lost.",
+    epilog="Start with: tidegate demo",
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+app.command("join")(join.join)
+app.command("demo")(demo.demo)
+app.command("bench")(bench.bench)
+app.command("version")(version.version)
+
+
+@app.callback()
+def _commands() -> None:
+    """Keep the commands named, also where there is only one."""
+
+
+def run(arguments: list[str]) -> int:
+    """Run one command and return its exit status."""
+    try:
+        # Not standalone: errors of usage come here too, instead of being printed as a box.
+        status = get_command(app).main(arguments, "tidegate", standalone_mode=False)
+        sys.stdout.flush()
+    except TidegateError as error:
+        return _bad_input(str(error))
+    except (KeyboardInterrupt, typer.Abort):
+        say("tidegate: stopped before the end")
+        return INTERRUPTED
+    except BrokenPipeError:
+        # The reader of our output has gone (`tidegate join ... | head`): nobody is left to tell.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    except Exception as error:
+        # typer has its own copy of click, whose errors are known by this method.
+        if not hasattr(error, "format_message"):
+            raise
+        return _bad_input(_usage_sentence(error, arguments))
+    return status if isinstance(status, int) else 0
+
+
+def _usage_sentence(error: Exception, arguments: list[str]) -> str:
+    message = " ".join(str(error.format_message()).split()).rstrip(".")  # type: ignore[attr-defined]
+    known = {command.name for command in app.registered_commands}
+    command = next((word for word in arguments if word in known), None)
+    where = f"tidegate {command}" if command else "tidegate"
+    message = message.replace(". Did you mean", ", did you mean")
+    return f"{message[:1].lower()}{message[1:]} (see {where} --help)"
+
+
+def _bad_input(sentence: str) -> int:
+    say(f"tidegate: {' '.join(sentence.split())}")
+    return BAD_INPUT
+
+
+def main() -> None:
+    """Run the command that the process was started with."""
+    sys.exit(run(sys.argv[1:] or ["--help"]))

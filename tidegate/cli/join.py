@@ -1,0 +1,240 @@
+"""`tidegate join`: two files in, their window join out.
+
+Law: the streams are replayed in order of time, piece by piece, and results are written as they
+come: neither the results nor the windows need to fit in memory together with the whole run.
+"""
+
+from __future__ import annotations
+
+import json as json_text
+import time as clock
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from tidegate.cli import arguments
+from tidegate.cli.screen import Progress, answer, console, progress_of, say
+from tidegate.spec import JoinSpec, TidegateError
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from tidegate.engine import JoinEngine
+
+ROWS_SHOWN = 10
+
+Output = Annotated[
+    Path | None,
+    typer.Option(
+        "--output", "-o", metavar="FILE", help="Where to write: .parquet, .csv or .arrow."
+    ),
+]
+
+
+def join(
+    left: arguments.Left,
+    right: arguments.Right,
+    on: arguments.On,
+    time: arguments.Time,
+    within: arguments.Within,
+    memory: arguments.Memory = None,
+    policy: arguments.PolicyName = "auto",
+    split: arguments.Split = "auto",
+    importance: arguments.Importance = None,
+    output_importance: arguments.OutputImportance = "min",
+    index: arguments.Index = "auto",
+    lateness: arguments.Lateness = "0",
+    ties: arguments.Ties = "arrival",
+    bad_rows: arguments.BadRows = "count",
+    seed: arguments.Seed = 0,
+    output: Output = None,
+    json: arguments.Json = False,
+    quiet: arguments.Quiet = False,
+) -> None:
+    """Join two files whose rows meet within a window of time.
+
+    Options marked (*) take one value, or one for each file: left=..,right=..
+
+    \b
+    Examples
+      tidegate join clicks.parquet ads.parquet --on ad_id --time ts --within 10m
+      tidegate join a.csv b.csv --on id=number --time left=seen,right=at \\
+          --within "left=1 hour,right=0 s" -o joined.parquet
+      tidegate join a.csv b.csv --on k --time ts --within 600 \\
+          --memory 1000 --policy simp --importance price --json
+      tidegate join a.arrow b.arrow --on band:price:-5:5 --time ts \\
+          --within "100 rows" --index btree
+    """
+    spec = JoinSpec(
+        on=[arguments.condition(text) for text in on],
+        time=arguments.by_stream("--time", time),
+        within=arguments.each(arguments.by_stream("--within", within), arguments.window),
+        memory=None if memory is None else arguments.whole_or_text(memory),
+        policy=policy,
+        split=arguments.split(split),
+        importance=None if importance is None else arguments.by_stream("--importance", importance),
+        output_importance=output_importance,  # type: ignore[arg-type]  # the spec checks it
+        index=arguments.by_stream("--index", index),
+        lateness=arguments.whole_or_text(lateness),
+        ties=ties,  # type: ignore[arg-type]
+        bad_rows=bad_rows,  # type: ignore[arg-type]
+        seed=seed,
+    )
+    if memory is None and not quiet and (policy, split) != ("auto", "auto"):
+        say("tidegate: note: without --memory nothing is forgotten: --policy and --split are idle")
+    _check_output(output, (left, right))
+    _run(spec, dict(zip(arguments.STREAMS, (left, right), strict=True)), output, json, quiet)
+
+
+def _check_output(output: Path | None, inputs: Iterable[Path]) -> None:
+    if output is None:
+        return
+    from tidegate.cli import files
+
+    files.format_of(output)
+    for path in inputs:
+        if output.resolve() == path.resolve():
+            raise TidegateError(f"'{output}' is an input and the output; give another --output")
+
+
+def _run(
+    spec: JoinSpec, paths: Mapping[str, Path], output: Path | None, json: bool, quiet: bool
+) -> None:
+    from tidegate.cli import files
+
+    tables = {name: files.read(path) for name, path in paths.items()}
+
+    from tidegate.engine import JoinEngine
+
+    engine = JoinEngine(spec, {name: table.schema for name, table in tables.items()})
+    began = clock.perf_counter()
+    with progress_of("joining", quiet) as progress:
+        head = _replayed(engine, tables, output, progress)
+    seconds = clock.perf_counter() - began
+    stats = engine.stats()
+    rate = stats["rows_in"] / seconds
+    if json:
+        answer(
+            {
+                "stats": stats,
+                "output": None if output is None else str(output),
+                "rows_per_second": round(rate, 1),
+                "seconds": round(seconds, 3),
+                "rejected_examples": engine.rejected_examples(),
+                "spec": json_text.loads(spec.to_json()),
+            }
+        )
+    else:
+        _show(engine, head, output, seconds)
+
+
+def _replayed(
+    engine: JoinEngine, tables: Mapping[str, pa.Table], output: Path | None, progress: Progress
+) -> pa.Table:
+    """Run the join, write what comes out, and return its first rows."""
+    import pyarrow as pa
+
+    from tidegate.cli import files
+    from tidegate.replay import replay
+
+    heads: list[pa.Table] = []
+
+    def results() -> Iterator[pa.Table]:
+        missing = ROWS_SHOWN
+        for table in replay(engine, tables, progress):
+            if missing > 0:
+                # A copy, so that ten rows do not keep a whole table of results alive.
+                wanted = pa.array(range(min(missing, table.num_rows)), pa.int64())
+                heads.append(table.take(wanted))
+                missing -= len(wanted)
+            yield table
+
+    try:
+        if output is None:
+            for _ in results():
+                pass
+        else:
+            files.write(results(), output)
+    except pa.ArrowInvalid as error:
+        # Values that no check foresees, such as a time that overflows its column's unit.
+        reason = str(error).strip().partition("\n")[0].rstrip(".")
+        raise TidegateError(f"the files cannot be joined: {reason}") from error
+    return pa.concat_tables(heads)
+
+
+def _show(engine: JoinEngine, head: pa.Table, output: Path | None, seconds: float) -> None:
+    stats = engine.stats()
+    screen = console()
+    if output is None and head.num_rows:
+        screen.print(_rows_table(head, screen.width))
+        if stats["rows_out"] > head.num_rows:
+            screen.print(
+                f"... and {stats['rows_out'] - head.num_rows:,} more (write them with -o FILE)\n"
+            )
+    for line in _summary(engine, seconds):
+        screen.print(line, soft_wrap=True, markup=False)
+    if output is not None:
+        screen.print(f"written to {output}", soft_wrap=True, markup=False)
+
+
+def _rows_table(head: pa.Table, width: int) -> Any:
+    from rich.table import Table
+    from rich.text import Text
+
+    # Columns that would not fit are left out, not squeezed to nothing.
+    texts = [[_cell(value) for value in column.to_pylist()] for column in head.columns]
+    shown, used = 0, 1
+    for name, cells in zip(head.column_names, texts, strict=True):
+        used += 3 + max(map(len, (name, *cells)))
+        if shown and used > width - 5:
+            break
+        shown += 1
+    drawn = Table()
+    for name in head.column_names[:shown]:
+        drawn.add_column(Text(name), no_wrap=True)
+    left_out = shown < head.num_columns
+    if left_out:
+        drawn.add_column("...")
+    for row in zip(*texts[:shown], strict=True):
+        drawn.add_row(*map(Text, row), *(["..."] if left_out else []))
+    return drawn
+
+
+def _cell(value: Any) -> str:
+    if value is None:
+        return "NULL"
+    text = f"{value:g}" if isinstance(value, float) else str(value)
+    return text if len(text) <= 30 else f"{text[:27]}..."
+
+
+def _summary(engine: JoinEngine, seconds: float) -> list[str]:
+    """What became of the rows, in sentences."""
+    stats = engine.stats()
+    names = engine.spec.streams
+    rows_in = " + ".join(f"{stats[f'rows_in_{name}']:,}" for name in names)
+    lines = [
+        f"{rows_in} rows in, {stats['rows_out']:,} results out "
+        f"(importance {stats['importance_out']:,.6g})",
+        f"took {seconds:.1f} s with the loading of the compiled code, "
+        f"{stats['rows_in'] / seconds:,.0f} rows/s",
+        f"retained at most {stats['memory_rows_peak']:,} rows "
+        f"({stats['memory_bytes_peak'] / 1e6:,.1f} MB)",
+    ]
+    forgotten = stats["evicted"] + stats["refused"]
+    if engine.spec.memory is not None:
+        lines.append(f"forgotten to stay inside --memory {engine.spec.memory}: {forgotten:,} rows")
+    if stats["too_late"]:
+        lines.append(f"dropped as too late: {stats['too_late']:,} rows")
+    if stats["rejected"]:
+        reasons = ", ".join(
+            f"{label.removeprefix('rejected_').replace('_', ' ')} {count:,}"
+            for label, count in stats.items()
+            if label.startswith("rejected_") and label.removeprefix("rejected_") not in names
+        )
+        lines.append(f"rejected: {stats['rejected']:,} rows ({reasons}), for example:")
+        lines += [
+            f"  {example['stream']}: {example['row']}" for example in engine.rejected_examples()
+        ]
+    return lines
