@@ -24,7 +24,8 @@ def results_of(names: Sequence[str], quick: bool) -> list[Row]:
     rows: list[Row] = []
     for name in names:
         print(f"running {name} ...", file=sys.stderr, flush=True)
-        for row in import_module(f"benchmarks.{name}").run(quick):
+        found: list[Row] = import_module(f"benchmarks.{name}").run(quick)
+        for row in found:
             labelled: Row = {**row, "name": f"{name}: {row['name']}"}
             rows.append(labelled)
     return rows

@@ -11,8 +11,8 @@ from benchmarks.side_by_side import Row, best_of, neighbours, take_turns
 from benchmarks.workload import Workload, cut
 from tidegate import JoinSpec, band
 
-FULL = Workload(rows_per_stream=100_000, keys=1_000_000, window=20_000)
-QUICK = Workload(rows_per_stream=30_000, keys=500_000, window=10_000)
+FULL = Workload(rows_per_stream=40_000, keys=1_000_000, window=20_000)
+QUICK = Workload(rows_per_stream=15_000, keys=500_000, window=10_000)
 TREES = {"btree": "B+tree", "ttree": "T-tree"}
 PUSHES = 10
 
@@ -33,7 +33,7 @@ def run(quick: bool) -> list[Row]:
         )
         for index in (*TREES, "nested-loop")
     }
-    took = take_turns(contestants, 2 if quick else 3)
+    took = take_turns(contestants, 1 if quick else 3)
     rows = []
     for index, label in TREES.items():
         against = (took[index], took["nested-loop"], workload.tuples)

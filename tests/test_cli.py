@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -54,7 +55,14 @@ def _expected(**changes: Any) -> tg.JoinResult:
 
 def _process(*words: str) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "tidegate", *words]
-    return subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
+    return subprocess.run(
+        command, capture_output=True, text=True, timeout=300, check=False, env=_environment()
+    )
+
+
+def _environment() -> dict[str, str]:
+    """The process finds the package that is tested, also where it is not installed."""
+    return os.environ | {"PYTHONPATH": str(Path(tg.__file__).resolve().parent.parent)}
 
 
 def _answer(capsys: pytest.CaptureFixture[str], *words: str) -> Any:
@@ -98,8 +106,9 @@ def test_help_needs_neither_numba_nor_pyarrow() -> None:
         "assert tidegate.cli.run(['join', '--help']) == 0\n"
         "print([name for name in ('numba', 'pyarrow') if name in sys.modules])"
     )
+    command = [sys.executable, "-c", code]
     done = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True
+        command, capture_output=True, text=True, timeout=60, check=True, env=_environment()
     )
     assert "Examples" in done.stdout
     assert done.stdout.splitlines()[-1] == "[]"
@@ -157,7 +166,7 @@ def _check_sentence(errors: str, part: str) -> None:
 def test_a_bad_option_is_one_sentence_and_status_2(
     folder: Path, capsys: pytest.CaptureFixture[str], options: list[str], sentence: str
 ) -> None:
-    given = {name: value for name, value in zip(JOIN[::2], JOIN[1::2], strict=True)}
+    given = dict(zip(JOIN[::2], JOIN[1::2], strict=True))
     rest = [word for name in given if name not in options for word in (name, given[name])]
     assert run(["join", "left.parquet", "right.parquet", *rest, *options, "--quiet"]) == 2
     printed = capsys.readouterr()
@@ -281,7 +290,7 @@ def test_options_mean_what_they_mean_in_python(
     options: list[str],
     changes: dict[str, Any],
 ) -> None:
-    given = {name: value for name, value in zip(JOIN[::2], JOIN[1::2], strict=True)}
+    given = dict(zip(JOIN[::2], JOIN[1::2], strict=True))
     rest = [word for name in given if name not in options for word in (name, given[name])]
     words = ["left.parquet", "right.parquet", *rest, *options, "-o", "out.arrow", "--json"]
     payload = _answer(capsys, "join", *words)
@@ -356,6 +365,7 @@ def test_bench_runs_what_the_folder_holds(
 ) -> None:
     place = tmp_path / "benchmarks"
     place.mkdir()
+    (place / "__init__.py").touch()
     (place / "part.py").write_text("SPEED = 3.0\n")
     (place / "sums.py").write_text(
         "from benchmarks.part import SPEED\n"

@@ -104,7 +104,7 @@ def test_the_first_table_is_empty_and_has_the_schema_of_all() -> None:
 
 def test_a_bad_row_that_fails_is_named_as_the_user_counts_it() -> None:
     streams = _streams(1, 20, 30, ordered=False)
-    with pytest.raises(tg.TidegateError, match="row 2 of stream 'left'.*null time"):
+    with pytest.raises(tg.TidegateError, match=r"row 2 of stream 'left'.*null time"):
         _in_pieces(_spec(bad_rows="fail"), streams, 3)
 
 

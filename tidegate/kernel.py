@@ -3,8 +3,8 @@
 Law: every compiled function of tidegate is made by `kernel` or `inlined`, and its machine code is
 cached in a folder named after the text of all compiled sources. numba notices a change in the file
 of the function it compiles, but not in the files of the functions that were inlined into it; the
-name of the folder does, so a stale cache is never loaded. The folder is outside the package, because the package's own folder
-may be read-only (Spark workers, system installs).
+name of the folder does, so a stale cache is never loaded. The folder is outside the package, whose
+own folder may be read-only (Spark workers, system installs).
 """
 
 from __future__ import annotations

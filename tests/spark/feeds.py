@@ -91,7 +91,7 @@ class Feed:
 
 
 def random_batches(
-    seed: int, batches: int = 6, rows: int = 80, keys: int = 6, gaps: float = 0.05
+    seed: int, batches: int = 5, rows: int = 80, keys: int = 6, gaps: float = 0.05
 ) -> list[pa.Table]:
     """Make tables (k, ts, id), each about 20 seconds of a stream; `gaps` is the share of NULLs."""
     chance = np.random.default_rng(seed)

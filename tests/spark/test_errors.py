@@ -105,7 +105,7 @@ def test_java(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     old.write_text("#!/bin/sh\necho 'openjdk version \"11.0.2\"' >&2\n")
     old.chmod(0o755)
     with pytest.raises(TidegateError, match="is 11; install a newer one"):
-        configure(SparkSession.builder)
+        check_java()
     monkeypatch.delenv("JAVA_HOME")
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(TidegateError, match="none is on the PATH"):

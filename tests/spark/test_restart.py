@@ -13,7 +13,7 @@ from pyspark.errors import StreamingQueryException
 from spark.feeds import Feed, random_batches
 from spark.restarted_job import NO_EMPTY_BATCHES, joined
 
-from tidegate.spark import metrics, window_join
+from tidegate.spark import metrics, read_state, window_join
 
 TESTS = Path(__file__).parents[1]
 
@@ -40,8 +40,14 @@ def test_another_process_goes_on(feed: Feed) -> None:
     assert second.returncode == 0, second.stderr[-3000:]
     # The counters went on, in the two buckets of the checkpoint.
     assert before == 2 * 3 * 80
-    assert "rows read: 960 buckets: 2" in second.stdout
+    assert "rows read: 800 buckets: 2" in second.stdout
     rows = feed.spark.read.parquet(str(feed.root / "out-stopped")).collect()
+    # What Spark keeps is what the metrics say, and can be read without the query.
+    stored = read_state(feed.spark, str(feed.root / "checkpoint-stopped"))
+    assert sum(bucket.meta.stats["rows_read"] for bucket in stored) == 800
+    assert all(bucket.origin["memory"] == "70" for bucket in stored)
+    logged = [bucket.rows(stream) for bucket in stored for stream in (0, 1)]
+    assert sum(table.num_rows for table in logged if table is not None) == 800
     undisturbed = feed.run(joined(feed), "undisturbed")
     assert len(rows) > 100
     assert Counter((r.id, r.id_right) for r in rows) == undisturbed.pairs("id", "id_right")

@@ -1,7 +1,8 @@
 """`tidegate join`: two files in, their window join out.
 
 Law: the streams are replayed in order of time, piece by piece, and results are written as they
-come: neither the results nor the windows need to fit in memory together with the whole run.
+come: the inputs are held in memory, the results are not, save where one push or one dictionary per
+file is needed (`--bad-rows fail`; dictionary columns written to .arrow).
 """
 
 from __future__ import annotations

@@ -53,7 +53,11 @@ class Push:
 
     def tables(self, streams: Sequence[str]) -> dict[str, pa.Table]:
         """Read the rows, by stream name, as the engine takes them."""
-        return {streams[stream]: decode(blobs) for stream, blobs in self.blobs.items()}
+        return {streams[stream]: self.table(stream) for stream in self.blobs}
+
+    def table(self, stream: int) -> pa.Table:
+        """Read the rows of one stream."""
+        return decode(self.blobs[stream])
 
 
 @dataclass

@@ -62,7 +62,9 @@ def configure(
     >>> spark = spark.getOrCreate()  # doctest: +SKIP
     """
     check_protobuf()
-    check_java()
+    # Where Spark runs elsewhere, or already, it has found its Java.
+    if not os.environ.get("SPARK_REMOTE") and SparkSession.getActiveSession() is None:
+        check_java()
     # Spark starts its workers with the first `python3` of the path unless told otherwise, and that
     # one may lack the packages of this one.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
@@ -102,9 +104,7 @@ def check_protobuf() -> None:
 
 
 def check_java() -> None:
-    """Refuse a machine without Java 17 or newer, unless Spark runs elsewhere."""
-    if os.environ.get("SPARK_REMOTE") or os.environ.get("SPARK_CONNECT_MODE_ENABLED"):
-        return
+    """Refuse a machine without Java 17 or newer."""
     home = os.environ.get("JAVA_HOME")
     java = str(Path(home, "bin", "java")) if home else shutil.which("java")
     if java is None or not Path(java).exists():

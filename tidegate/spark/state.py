@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -141,15 +141,9 @@ class BucketStore:
         else:
             engine = JoinEngine(self._spec, self._schemas)
         resident = Resident(engine, self._spec.streams)
-        number = meta.log_begin
-        while number < meta.end:
-            frames = [self._get(number)]
-            for _ in range(1, int(_notes(frames[0])["frames"])):
-                frames.append(self._get(number + len(frames)))
-            number += len(frames)
-            push, expires = read_frames(frames)
+        for push, entry in read_log(meta, self._get):
             engine.push(push.tables(self._spec.streams), watermark=push.watermark)
-            resident.entries.append(Entry(number, sum(map(len, frames)), expires))
+            resident.entries.append(entry)
         return resident
 
     def append(self, meta: Meta, frames: Sequence[bytes]) -> None:
@@ -232,12 +226,22 @@ def _notes(frame: bytes) -> dict[str, Any]:
     return notes
 
 
-def read_frames(frames: Sequence[bytes]) -> tuple[Push, int | None]:
-    """Read the frames of one push, and when its rows expire."""
+def read_log(meta: Meta, segment: Callable[[int], bytes]) -> Iterator[tuple[Push, Entry]]:
+    """Read the log, oldest push first."""
+    end = meta.log_begin
+    while end < meta.end:
+        frames = [segment(end)]
+        notes = _notes(frames[0])
+        frames += [segment(end + further) for further in range(1, notes["frames"])]
+        end += len(frames)
+        push = Push(_blobs(frames), notes["watermark"])
+        yield push, Entry(end, sum(map(len, frames)), notes["expires"])
+
+
+def _blobs(frames: Sequence[bytes]) -> dict[int, list[Any]]:
     blobs: dict[int, list[Any]] = {}
     for frame in frames:
         table = pa.ipc.open_stream(frame).read_all()
         for stream, blob in zip(table["stream"], table["blob"], strict=True):
             blobs.setdefault(stream.as_py(), []).append(blob.as_buffer())
-    notes = _notes(frames[0])
-    return Push(blobs, notes["watermark"]), notes["expires"]
+    return blobs

@@ -1,0 +1,203 @@
+"""The face of the engine: what goes in, what comes out, and what is said about bad input."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+from decimal import Decimal
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pyarrow.compute as pc
+import pytest
+
+import tidegate as tg
+from tidegate.drivers.options import SLOT_BYTES
+from tidegate.encoding import KeyCoder
+
+SPEC = tg.JoinSpec(on="k", time="t", within=10)
+LEFT = pa.table({"t": [1, 5, 9], "k": ["a", "b", "a"], "x": [1.5, 2.5, None]})
+RIGHT = pa.table({"t": [2, 6], "k": ["a", "b"], "y": [[1], None]})
+
+
+def test_output_columns_are_the_streams_columns_and_importance() -> None:
+    out = tg.JoinEngine(SPEC).push({"left": LEFT, "right": RIGHT})
+    assert out.column_names == ["t", "k", "x", "t_right", "k_right", "y", "_importance"]
+    assert out.schema.field("y").type == pa.list_(pa.int64())
+    assert out.to_pylist() == [
+        {"t": 1, "k": "a", "x": 1.5, "t_right": 2, "k_right": "a", "y": [1], "_importance": 1.0},
+        {"t": 5, "k": "b", "x": 2.5, "t_right": 6, "k_right": "b", "y": None, "_importance": 1.0},
+        {"t": 9, "k": "a", "x": None, "t_right": 2, "k_right": "a", "y": [1], "_importance": 1.0},
+    ]
+
+
+def test_reserved_and_repeated_clashes_get_the_stream_as_suffix() -> None:
+    table = pa.table({"t": [1], "k": [1], "_importance": [7], "t_right": [3]})
+    out = tg.JoinEngine(SPEC).push({"left": table, "right": table})
+    assert out.column_names == [
+        "t", "k", "_importance_left", "t_right",
+        "t_right_right", "k_right", "_importance_right", "t_right_right_right", "_importance",
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("convert", [pa.Table.to_batches, pa.Table.to_pandas, pl.from_arrow])
+def test_pandas_polars_and_record_batches_give_the_same_rows(convert: Any) -> None:
+    expected = tg.JoinEngine(SPEC).push({"left": LEFT, "right": RIGHT.drop_columns("y")})
+    given = [convert(table) for table in (LEFT, RIGHT.drop_columns("y"))]
+    left, right = (table[0] if isinstance(table, list) else table for table in given)
+    out = tg.JoinEngine(SPEC).push({"left": left, "right": right})
+    assert out.select(["t", "t_right"]).equals(expected.select(["t", "t_right"]))
+
+
+PAYLOADS = [
+    pa.array([[1, None], None, []], pa.list_(pa.int32())),
+    pa.array([{"a": 1, "b": ["x"]}, None, {"a": None, "b": None}]),
+    pa.array([[("k", 1.5)], None, []], pa.map_(pa.string(), pa.float64())),
+    pa.array(["x", None, "y"]).dictionary_encode(),
+    pa.array(["x", None, "y"], pa.string_view()),
+    pa.array([b"x", None, b""], pa.binary_view()),
+    pc.run_end_encode(pa.array([1, 1, 2])),
+    pa.array([Decimal("1.10"), None, Decimal("2.00")], pa.decimal256(50, 2)),
+    pa.array([None, None, None]),
+    pa.array([b"abc", None, b"def"], pa.binary(3)),
+    pa.array([timedelta(seconds=1), None, timedelta(0)], pa.duration("ms")),
+    pa.array([[1, 2], None, [3, 4]], pa.list_(pa.int8(), 2)),
+    pa.array([True, None, False]),
+]
+
+
+@pytest.mark.parametrize("payload", PAYLOADS, ids=lambda array: str(array.type)[:30])
+def test_payload_of_any_type_comes_back_unchanged_over_pushes(payload: pa.Array) -> None:
+    rows = pa.table({"t": [1, 2, 3], "k": [1, 2, 3], "p": payload})
+    engine = tg.JoinEngine(SPEC)
+    engine.push({"left": rows.slice(0, 1)})
+    engine.push({"left": rows.slice(1, 2)})
+    engine = tg.JoinEngine.restore(engine.snapshot())
+    out = engine.push({"right": pa.table({"t": [4, 4, 4], "k": [3, 2, 1]})})
+    assert out.schema.field("p").type == payload.type
+    assert out.column("p").to_pylist() == payload.to_pylist()[::-1]
+
+
+def test_equal_hashes_of_unequal_keys_are_told_apart(monkeypatch: pytest.MonkeyPatch) -> None:
+    real = KeyCoder.encode
+
+    def colliding(self: KeyCoder, columns: Any) -> Any:
+        codes, matchable = real(self, columns)
+        return np.zeros_like(codes), matchable
+
+    monkeypatch.setattr(KeyCoder, "encode", colliding)
+    engine = tg.JoinEngine(SPEC.replace(importance="i"))
+    rows = pa.table({"t": [1, 2], "k": ["a", "b"], "i": [2.0, 4.0]})
+    out = engine.push({"left": rows, "right": rows})
+    assert sorted(zip(out["k"].to_pylist(), out["k_right"].to_pylist(), strict=True)) == [
+        ("a", "a"),
+        ("b", "b"),
+    ]
+    assert engine.stats()["rows_out"] == 2
+    assert engine.stats()["importance_out"] == 6.0
+
+
+def test_a_stream_that_shows_up_late_can_change_the_common_types() -> None:
+    engine = tg.JoinEngine(tg.JoinSpec(on="k", time="t", within="1 s"))
+    seconds = pa.array([datetime(2024, 1, 1), datetime(2024, 1, 1, 0, 0, 1)], pa.timestamp("s"))
+    engine.push({"left": pa.table({"t": seconds, "k": pa.array([Decimal("1.5"), Decimal("2.0")])})})
+    late = pa.array([datetime(2024, 1, 1, 0, 0, 1)] * 2, pa.timestamp("ns"))
+    keys = pa.array([Decimal("1.50"), Decimal("2.00")])
+    out = engine.push({"right": pa.table({"t": late, "k": keys})})
+    assert out.column("k").to_pylist() == [Decimal("1.5"), Decimal("2.0")]
+    assert engine.stats()["alive_left"] == 2
+
+
+def test_a_budget_in_bytes_is_never_exceeded() -> None:
+    size = 40 * (SLOT_BYTES + 40)
+    spec = SPEC.replace(memory=f"{size} B", policy="random", within=1000)
+    engine = tg.JoinEngine(spec)
+    rng = np.random.default_rng(5)
+    for step in range(20):
+        words = ["x" * int(n) for n in rng.integers(1, 400, 20)]
+        rows = pa.table({"t": [step] * 20, "k": rng.integers(0, 5, 20), "p": words})
+        engine.push({"left": rows, "right": rows})
+        stats = engine.stats()
+        assert stats["memory_bytes"] <= size
+    assert 0 < stats["memory_bytes_peak"] <= size
+    assert stats["evicted"] > 0
+
+
+def test_rejected_rows_are_counted_with_examples() -> None:
+    engine = tg.JoinEngine(SPEC.replace(importance="i"))
+    rows = pa.table({"t": [1, None, 3], "k": [1, 1, 1], "i": [1.0, 1.0, -2.0]})
+    engine.push({"left": rows})
+    assert engine.stats()["rejected_null_time"] == 1
+    assert engine.stats()["rejected_importance"] == 1
+    assert [e["row"]["t"] for e in engine.rejected_examples()] == [None, 3]
+
+
+def test_bad_rows_fail_leaves_the_engine_as_it_was() -> None:
+    engine = tg.JoinEngine(SPEC.replace(bad_rows="fail"))
+    engine.push({"left": LEFT})
+    before = engine.stats()
+    with pytest.raises(tg.TidegateError, match=r"row 1 of stream 'right'.*null time"):
+        engine.push({"right": pa.table({"t": [10, None], "k": ["a", "a"]})})
+    assert engine.stats() == before
+
+
+BAD_PUSHES: list[tuple[dict[str, Any], dict[str, Any], str]] = [
+    ({}, {"left": LEFT.rename_columns(["t", "z", "x"])}, "on names column 'k'.*columns are t, z"),
+    ({}, {"left": LEFT.rename_columns(["z", "k", "x"])}, "time names column 't'"),
+    ({"on": "t"}, {"left": LEFT, "right": RIGHT, "middle": LEFT}, "'middle' is not a stream"),
+    ({}, {"left": pa.table({"t": ["1"], "k": [1]})}, "time column 't'.*must be timestamps"),
+    ({"on": "y"}, {"right": RIGHT}, "equality does not take"),
+    ({}, {"left": LEFT, "right": pa.table({"t": [1], "k": [1]})}, "mixed types, string and int64"),
+    ({"within": "1 s"}, {"left": LEFT}, "time columns are integers; give an integer"),
+    ({"on": tg.overlap("k", 1)}, {"left": LEFT}, "must be a list"),
+    ({"on": tg.band("k", 0, 1)}, {"left": LEFT}, "must be numbers or times"),
+    ({"importance": "k"}, {"left": LEFT}, "must be numbers above 0"),
+    ({}, {"left": [1, 2]}, "was given list"),
+]
+
+
+@pytest.mark.parametrize(("changes", "tables", "message"), BAD_PUSHES)
+def test_bad_input_is_one_sentence(
+    changes: dict[str, Any], tables: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(tg.TidegateError, match=message) as caught:
+        tg.JoinEngine(SPEC.replace(**changes)).push(tables)
+    assert "\n" not in str(caught.value)
+
+
+def test_integer_windows_are_refused_for_timestamps() -> None:
+    rows = pa.table({"t": pa.array([datetime(2024, 1, 1)]), "k": [1]})
+    with pytest.raises(tg.TidegateError, match="give a duration such as"):
+        tg.JoinEngine(SPEC).push({"left": rows})
+
+
+def test_a_changed_schema_is_refused() -> None:
+    engine = tg.JoinEngine(SPEC)
+    engine.push({"left": LEFT})
+    with pytest.raises(tg.TidegateError, match="changed its columns"):
+        engine.push({"left": LEFT.drop_columns("x")})
+
+
+def test_memory_of_slices_is_let_go() -> None:
+    whole = pa.table({"t": np.arange(1_000_000), "k": np.arange(1_000_000)})
+    engine = tg.JoinEngine(SPEC)
+    engine.push({"left": whole.slice(0, 10)})
+    assert engine.stats()["memory_bytes"] < 1_000_000
+
+
+def test_what_is_stored_stays_near_what_is_alive() -> None:
+    engine = tg.JoinEngine(SPEC.replace(within=100))
+    peaks = []
+    for step in range(60):
+        times = np.arange(step * 1000, step * 1000 + 1000)
+        engine.push({"left": pd.DataFrame({"t": times, "k": times})})
+        peaks.append(engine.stats()["memory_bytes"])
+    assert engine.stats()["alive"] == 101
+    assert max(peaks[10:]) <= 1.1 * max(peaks[:10])
+
+
+def test_not_a_snapshot() -> None:
+    with pytest.raises(tg.TidegateError, match="not a tidegate snapshot"):
+        tg.JoinEngine.restore(b"nothing")
