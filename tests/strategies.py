@@ -304,10 +304,14 @@ def stream_tables(
 ) -> list[pa.Table | None]:
     """The stream's rows of every push: slices of one table, so offsets are not zero."""
     columns = rule.columns if importance is None else {**rule.columns, importance: WEIGHTS}
+    # A stream may be silent at first: its types are not known before it has sent a table.
+    silent = min(pushes - 1, draw(st.sampled_from((0, 0, 1, 2))))
     rows = []
     for tick, push, *picks in drawn_rows(draw, shape, len(columns)):
         time = {30: None, 31: BEYOND}.get(tick % 32, tick % 32 % shape.ticks)
-        turn = push % pushes if cuts is None else sum(cut <= (time or 0) for cut in cuts)
+        turn = max(silent, push % pushes)
+        if cuts is not None:
+            turn = sum(cut <= (time or 0) for cut in cuts)
         rows.append((turn, time, picks))
     rows.sort(key=lambda row: row[0])
     arrays = {f"row_{STREAMS[stream]}": pa.array(range(len(rows)), pa.int64())}

@@ -33,6 +33,7 @@ from tidegate.streams import Arrivals
 
 OUTPUT_ROOM = 1 << 18  # results between two drains: few enough to stay in the CPU's caches
 EXAMPLES_KEPT = 3
+SPARE_ROWS = 1024  # payload that may stay unused: compacting for less costs more than it frees
 
 
 def to_arrow(table: Any, stream: str) -> pa.Table:
@@ -223,7 +224,7 @@ class JoinEngine:
                 table, part = table.filter(pa.array(kept)), select(part, kept)
             payload = self._payloads[stream]
             assert payload is not None
-            part, address = by_time(part, payload.append(table))
+            part, address = by_time(part, payload.append(table, self._alive_from(stream)))
             if self._state.gate[0].by_bytes and len(address):
                 sizes.append(row_sizes(table)[address - address.min()] + SLOT_BYTES)
             parts[stream] = part
@@ -333,15 +334,23 @@ class JoinEngine:
         gate.importance_out -= importance[~same.to_numpy(zero_copy_only=False)].sum()
         return table.filter(same)
 
+    def _alive_from(self, stream: int) -> int:
+        """An address before which no payload row of the stream is alive.
+
+        Addresses grow along the line, but for the rows of one unordered push; so the least of the
+        first rows that could share a push with the head is found by looking at all of them.
+        """
+        payload = self._payloads[stream]
+        rows = self._state.slots.row[memory.line_of(self._state, stream)]
+        return int(rows.min()) if len(rows) else (payload.end if payload else 0)
+
     def _compact(self) -> None:
-        """Keep the stored payload below twice what is alive."""
+        """Keep the stored payload below twice what is alive, plus a little."""
         for stream, payload in enumerate(self._payloads):
-            if payload is None:
-                continue
-            line = memory.line_of(self._state, stream)
-            rows = self._state.slots.row[line]
-            payload.drop_before(int(rows.min()) if len(rows) else payload.end)
-            if payload.rows > 2 * len(line):
+            alive = int(self._state.lanes[stream].alive)
+            if payload is not None and payload.rows > 2 * alive + SPARE_ROWS:
+                line = memory.line_of(self._state, stream)
+                rows = self._state.slots.row[line]
                 self._state.slots.row[line] = payload.keep_only(rows)
 
     # --- reading --------------------------------------------------------------------------

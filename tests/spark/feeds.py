@@ -69,25 +69,18 @@ class Feed:
         reader = self.spark.readStream.schema(schema).option("maxFilesPerTrigger", 1)
         return reader.parquet(str(self.root / name))
 
-    def start(
-        self, frame: DataFrame, name: str, sink: str = "memory", mode: str = "append"
-    ) -> StreamingQuery:
+    def start(self, frame: DataFrame, name: str, mode: str = "append") -> StreamingQuery:
         """Start a query over all files there are, from its checkpoint if it has one."""
-        writer = frame.writeStream.format(sink).outputMode(mode).trigger(availableNow=True)
-        if sink == "parquet":
-            writer = writer.option("path", str(self.root / f"out-{name}"))
-        else:
-            writer = writer.queryName(self._table(name))
+        writer = frame.writeStream.outputMode(mode).trigger(availableNow=True).format("parquet")
+        writer = writer.option("path", str(self.root / f"out-{name}"))
         return writer.option("checkpointLocation", str(self.root / f"checkpoint-{name}")).start()
 
     def run(self, frame: DataFrame, name: str, mode: str = "append") -> Run:
-        """Run such a query to its end and collect its rows."""
-        query = self.start(frame, name, mode=mode)
+        """Run such a query to its end and collect all rows it has ever given."""
+        query = self.start(frame, name, mode)
         query.awaitTermination()
-        return Run(query, self.spark.table(self._table(name)).collect())
-
-    def _table(self, name: str) -> str:
-        return f"{name}_{self.root.name}".replace("-", "_")
+        rows = self.spark.read.schema(frame.schema).parquet(str(self.root / f"out-{name}"))
+        return Run(query, rows.collect())
 
 
 def random_batches(

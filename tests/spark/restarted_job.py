@@ -37,7 +37,7 @@ def main() -> None:
     spark = configure(builder, partitions=5).getOrCreate()
     spark.conf.set(*NO_EMPTY_BATCHES)
     feed = Feed(spark, Path(sys.argv[1]))
-    query = feed.start(joined(feed), "stopped", "parquet")
+    query = feed.start(joined(feed), "stopped")
     query.awaitTermination()
     found = metrics(query)
     print(f"rows read: {found.total['rows_read']:.0f} buckets: {len(found.buckets)}")

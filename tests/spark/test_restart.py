@@ -27,7 +27,7 @@ def test_another_process_goes_on(feed: Feed) -> None:
     batches = {name: random_batches(seed) for seed, name in enumerate(("left", "right"))}
     for name, tables in batches.items():
         feed.write(name, tables[:3])
-    first = feed.start(joined(feed), "stopped", "parquet")
+    first = feed.start(joined(feed), "stopped")
     first.awaitTermination()
     before = metrics(first).total["rows_read"]
     for name, tables in batches.items():
@@ -59,9 +59,9 @@ def test_another_join_is_refused(feed: Feed) -> None:
         feed.write(name, random_batches(seed, batches=1))
     left, right = (feed.stream(n).withWatermark("ts", "10 seconds") for n in ("left", "right"))
     joined = window_join(left, right, on="k", time="ts", within="20 s")
-    feed.start(joined, "query", "parquet").awaitTermination()
+    feed.start(joined, "query").awaitTermination()
     for seed, name in enumerate(("left", "right")):
         feed.write(name, random_batches(seed, batches=1), first=1)
     changed = window_join(left, right, on="k", time="ts", within="21 s")
     with pytest.raises(StreamingQueryException, match=r"within was .*20000000.* and is now"):
-        feed.start(changed, "query", "parquet").awaitTermination()
+        feed.start(changed, "query").awaitTermination()

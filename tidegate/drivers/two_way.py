@@ -363,6 +363,8 @@ def look_ahead(state, arrivals, stream, arrival):
         code = arrivals.code[min(arrival + AHEAD, last)]
         hash_table.warm_chain(state.buckets, state.slots, other, hash_table.OLDEST, code)
         hash_table.warm_chain(state.buckets, state.slots, stream, hash_table.NEWEST, code)
+        code = arrivals.code[min(arrival + AHEAD // 2, last)]
+        hash_table.warm_second(state.buckets, state.slots, other, code)
         if lane.begin + AHEAD < lane.end:
             slot = state.lines[stream, lane.begin + AHEAD]
             if slot >= 0:

@@ -91,6 +91,16 @@ def warm_bucket(bounds, code):
 
 
 @inlined
+def warm_second(bounds, nodes, stream, code):
+    """Bring the second node of a chain near, whose first is near already."""
+    node = bounds[bucket_of(bounds, code), stream, OLDEST]
+    if node >= 0:
+        node = nodes[node].newer
+        if node >= 0:
+            prefetch(nodes.ctypes.data + node * nodes.itemsize)
+
+
+@inlined
 def warm_chain(bounds, nodes, stream, end, code):
     """Bring one end of a chain near, whose bucket is near already."""
     node = bounds[bucket_of(bounds, code), stream, end]

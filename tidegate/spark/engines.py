@@ -132,13 +132,13 @@ class Residents:
 
     def keep(self, key: EngineKey, resident: Resident) -> None:
         """Put an engine where the next micro-batch finds it."""
+        self.forget_idle()
         resident.used = time.monotonic()
         with self._lock:
             self._kept[key] = resident
 
-    def forget_idle(self) -> int:
-        """Drop engines that nobody came for, and return how many are left."""
+    def forget_idle(self) -> None:
+        """Drop engines that nobody came for."""
         limit = time.monotonic() - IDLE_SECONDS
         with self._lock:
             self._kept = {key: kept for key, kept in self._kept.items() if kept.used >= limit}
-            return len(self._kept)

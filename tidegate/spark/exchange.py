@@ -32,6 +32,8 @@ LONGEST_ADDRESS = 100
 LONGEST_FOLDER = 60
 SECONDS_TO_CONNECT = 5.0
 SECONDS_BETWEEN_CLEANINGS = 30.0
+# Elsewhere every process builds its own engines.
+HAS_SOCKETS = hasattr(socket, "AF_UNIX") and hasattr(os, "getuid")
 _LENGTH = struct.Struct("!Q")
 
 residents = Residents()
@@ -152,7 +154,7 @@ def find(key: EngineKey, token: str) -> Home | None:
     if resident is not None:
         return Here(key, resident)
     with contextlib.suppress(OSError, EOFError):
-        address = _sign(key).read_text() if token else ""
+        address = _sign(key).read_text() if token and HAS_SOCKETS else ""
         if address and address != _own_address():
             link = socket.socket(socket.AF_UNIX)
             link.settimeout(SECONDS_TO_CONNECT)
@@ -204,7 +206,7 @@ class Desk:
         with self._lock:
             if self._process == os.getpid():
                 return True
-            if len(_own_address()) > LONGEST_ADDRESS or not _private_folder():
+            if not HAS_SOCKETS or len(_own_address()) > LONGEST_ADDRESS or not _private_folder():
                 return False
             link = socket.socket(socket.AF_UNIX)
             with contextlib.suppress(FileNotFoundError):

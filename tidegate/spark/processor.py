@@ -176,7 +176,7 @@ class BucketWork:
         return meta
 
     def _rebuilt(self) -> Home:
-        self._add("rebuilds", 1)
+        self._add("engine_builds", 1)
         return Here(self._key, self._store.rebuild(self._record))
 
     def _take(self, home: Home, push: Push, expires: int | None) -> tuple[Home, Outcome]:
@@ -198,7 +198,7 @@ class BucketWork:
             self._store.append(meta, frames)
             meta.token = uuid.uuid4().hex
         self._store.drop(meta, outcome.expired)
-        if self._store.log_is_long(meta, outcome.after["memory_bytes"]):
+        if self._store.log_is_long(meta):
             self._store.compact(meta, home.snapshot())
         if outcome.examples:
             meta.notes["examples"] = outcome.examples

@@ -15,7 +15,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
 from tidegate.spark.engines import Push
-from tidegate.spark.state import ORIGIN, Meta, read_log
+from tidegate.spark.state import ORIGIN, Meta, read_log, unpressed
 
 
 @dataclass(frozen=True)
@@ -66,4 +66,5 @@ def _bucket(label: int, meta: Meta, segments: dict[int, bytes]) -> StoredBucket:
     pieces = [segments[number] for number in range(meta.snapshot_begin, meta.snapshot_end)]
     pushes = [push for push, _ in read_log(meta, segments.__getitem__)]
     origin = json.loads(segments[ORIGIN])
-    return StoredBucket(label, meta, origin, b"".join(pieces), pushes)
+    snapshot = unpressed(b"".join(pieces)) if pieces else b""
+    return StoredBucket(label, meta, origin, snapshot, pushes)

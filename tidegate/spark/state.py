@@ -77,6 +77,7 @@ class Meta:
     snapshot_bytes: int = 0
     log_bytes: int = 0
     log_pushes: int = 0
+    logged_bytes: int = 0
     stats: dict[str, float] = field(default_factory=dict)
     notes: dict[str, Any] = field(default_factory=dict)
     format: int = FORMAT
@@ -137,7 +138,7 @@ class BucketStore:
         """Make the stored engine: restore its snapshot and replay the log."""
         pieces = [self._get(n) for n in range(meta.snapshot_begin, meta.snapshot_end)]
         if pieces:
-            engine = JoinEngine.restore(b"".join(pieces), self._spec)
+            engine = JoinEngine.restore(unpressed(b"".join(pieces)), self._spec)
         else:
             engine = JoinEngine(self._spec, self._schemas)
         resident = Resident(engine, self._spec.streams)
@@ -152,6 +153,7 @@ class BucketStore:
             self._put(meta.end, frame)
             meta.end += 1
             meta.log_bytes += len(frame)
+            meta.logged_bytes += len(frame)
         meta.log_pushes += 1
 
     def drop(self, meta: Meta, expired: Sequence[Entry]) -> None:
@@ -162,16 +164,19 @@ class BucketStore:
             meta.log_bytes -= entry.size
             meta.log_pushes -= 1
 
-    def log_is_long(self, meta: Meta, memory_bytes: float) -> bool:
+    def log_is_long(self, meta: Meta) -> bool:
         """Whether a snapshot should take the place of the log."""
         if meta.log_pushes >= LONGEST_LOG:
             return True
         if meta.snapshot_bytes or not self.forgets:
             return meta.log_bytes >= max(SMALLEST_LOG_BYTES, meta.snapshot_bytes)
-        return meta.log_bytes > max(EXACT_LOG_BYTES, EXACT_LOG_FACTOR * memory_bytes)
+        alive, ever = meta.stats["alive"], max(1, meta.stats["rows_in"])
+        needed = meta.logged_bytes * alive / ever
+        return meta.log_bytes > max(EXACT_LOG_BYTES, EXACT_LOG_FACTOR * needed)
 
     def compact(self, meta: Meta, snapshot: bytes) -> None:
         """Put a snapshot in the place of the last one and the log."""
+        snapshot = pressed(snapshot)
         old = (*range(meta.snapshot_begin, meta.snapshot_end), *range(meta.log_begin, meta.end))
         meta.snapshot_begin = meta.end
         for begin in range(0, len(snapshot), PIECE_BYTES):
@@ -193,6 +198,19 @@ class BucketStore:
     def _remove(self, numbers: Iterable[int]) -> None:
         for number in numbers:
             self._segments.removeKey((number,))
+
+
+def pressed(snapshot: bytes) -> bytes:
+    """A snapshot as it is stored: its length, then compressed."""
+    body: bytes = pa.Codec("zstd").compress(snapshot, asbytes=True)
+    return len(snapshot).to_bytes(8, "big") + body
+
+
+def unpressed(stored: bytes) -> bytes:
+    """A snapshot as the engine wrote it."""
+    length = int.from_bytes(stored[:8], "big")
+    snapshot: bytes = pa.Codec("zstd").decompress(stored[8:], length, asbytes=True)
+    return snapshot
 
 
 def write_frames(push: Push, expires: int | None) -> list[bytes]:
