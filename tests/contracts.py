@@ -173,7 +173,10 @@ def check_snapshot(case: Case, after: int) -> None:
     engine = tg.JoinEngine(case.spec)
     head = replay(replace(case, pushes=case.pushes[:after]), engine)
     restored = tg.JoinEngine.restore(engine.snapshot())
-    assert dict(restored.stats()) == dict(engine.stats())
+    # Bytes may be fewer: payload that no retained tuple needs is not restored.
+    before, after_restore = dict(engine.stats()), dict(restored.stats())
+    assert after_restore.pop("memory_bytes") <= before.pop("memory_bytes")
+    assert after_restore == before
     tail = replay(replace(case, pushes=case.pushes[after:]), restored)
     assert head.pushes + tail.pushes == through.pushes
     assert tail.account == through.account

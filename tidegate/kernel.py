@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import numba
+import numpy as np
 from llvmlite import ir
 from numba import types
 from numba.core import config as numba_config
@@ -90,6 +91,8 @@ def inlined(function: Callable[..., Any]) -> Any:
 
 
 _FOLDER = Path() if numba_config.DISABLE_JIT else cache_folder()
+if numba_config.DISABLE_JIT:
+    np.seterr(over="ignore", invalid="ignore")  # hashes overflow on purpose, as compiled code does
 
 
 @intrinsic

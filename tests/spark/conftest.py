@@ -5,15 +5,32 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 from spark.feeds import Feed
 
+from tidegate.engine import JoinEngine
 from tidegate.spark import configure
+from tidegate.spec import JoinSpec, band, overlap
+
+
+def compile_kernels() -> None:
+    """Let this process compile what the workers will load, or each of them would compile it."""
+    moment = pa.array([0, 1], pa.timestamp("us", "UTC"))
+    columns = {"k": [1, 2], "x": [0.5, 1.5], "tags": [[1, 2], [1, 2]], "ts": moment}
+    for on in ("k", band("x", 0, 1), band("k", 0, 1), overlap("tags", 2)):
+        for budget in ({}, {"memory": 2, "policy": "random"}):
+            spec = JoinSpec(on=on, time="ts", within="1 s", **budget)
+            engine = JoinEngine(spec)
+            table = pa.table(columns)
+            engine.push({"left": table, "right": table}, watermark=0)
+            JoinEngine.restore(engine.snapshot()).push({"left": table}, watermark=1)
 
 
 @pytest.fixture(scope="session")
 def session() -> Iterator[SparkSession]:
+    compile_kernels()
     builder = (
         SparkSession.builder.master("local[2]")
         .appName("tidegate tests")

@@ -69,15 +69,15 @@ class Feed:
         reader = self.spark.readStream.schema(schema).option("maxFilesPerTrigger", 1)
         return reader.parquet(str(self.root / name))
 
-    def start(self, frame: DataFrame, name: str, mode: str = "append") -> StreamingQuery:
+    def start(self, frame: DataFrame, name: str) -> StreamingQuery:
         """Start a query over all files there are, from its checkpoint if it has one."""
-        writer = frame.writeStream.outputMode(mode).trigger(availableNow=True).format("parquet")
+        writer = frame.writeStream.trigger(availableNow=True).format("parquet")
         writer = writer.option("path", str(self.root / f"out-{name}"))
         return writer.option("checkpointLocation", str(self.root / f"checkpoint-{name}")).start()
 
-    def run(self, frame: DataFrame, name: str, mode: str = "append") -> Run:
+    def run(self, frame: DataFrame, name: str) -> Run:
         """Run such a query to its end and collect all rows it has ever given."""
-        query = self.start(frame, name, mode)
+        query = self.start(frame, name)
         query.awaitTermination()
         rows = self.spark.read.schema(frame.schema).parquet(str(self.root / f"out-{name}"))
         return Run(query, rows.collect())

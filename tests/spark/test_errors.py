@@ -84,9 +84,10 @@ def test_state_store(spark: SparkSession, sides: dict[str, Any]) -> None:
         spark.conf.set(PROVIDER_KEY, PROVIDER)
 
 
-def test_output_mode(feed: Feed, sides: dict[str, Any]) -> None:
-    with pytest.raises(AnalysisException, match=r"(?i)complete"):
-        feed.run(window_join(sides, SPEC), "complete", mode="complete")
+def test_output_mode(sides: dict[str, Any]) -> None:
+    writer = window_join(sides, SPEC).writeStream.format("memory").queryName("complete")
+    with pytest.raises(AnalysisException, match=r"(?i)output mode: complete"):
+        writer.outputMode("complete").start()
 
 
 def test_metrics_of_queries_without_a_join(feed: Feed, sides: dict[str, Any]) -> None:

@@ -84,7 +84,11 @@ class _NumberColumn:
             return reals.view(np.int64), ~np.isnan(reals)
         if pa.types.is_decimal(array.type):
             return _unscaled(array), validity(array)
-        return whole_numbers(array), validity(array)
+        numbers = whole_numbers(array)
+        if array.type == pa.uint64():
+            # Shifted down by 2**63: order and differences stay, and 64 signed bits are enough.
+            numbers = numbers ^ np.int64(-(2**63))
+        return numbers, validity(array)
 
 
 def _unscaled(array: pa.Array) -> NDArray[np.int64]:
@@ -229,7 +233,7 @@ class Binding:
             if pa.types.is_decimal(kind):
                 digits = max(k.precision - k.scale for k in kinds) + kind.scale
                 return kind if digits <= 18 else pa.float64()
-            return pa.int64()
+            return kind
         if families <= _NUMBERS:
             return pa.float64()
         if families == {"date", "timestamp"}:
@@ -286,7 +290,8 @@ class Binding:
         if name is None or schema is None:
             return pa.int64()
         kind = self._number_type([schema.field(name).type], f"theta column {name!r}")
-        return pa.float64() if pa.types.is_decimal(kind) else kind
+        inexact = pa.types.is_decimal(kind) or kind == pa.uint64()
+        return pa.float64() if inexact else kind
 
     # --- encoding -------------------------------------------------------------------------
 

@@ -93,9 +93,9 @@ def warm_bucket(bounds, code):
 @inlined
 def warm_second(bounds, nodes, stream, code):
     """Bring the second node of a chain near, whose first is near already."""
-    node = bounds[bucket_of(bounds, code), stream, OLDEST]
+    node = np.int64(bounds[bucket_of(bounds, code), stream, OLDEST])
     if node >= 0:
-        node = nodes[node].newer
+        node = np.int64(nodes[node].newer)
         if node >= 0:
             prefetch(nodes.ctypes.data + node * nodes.itemsize)
 
@@ -103,6 +103,6 @@ def warm_second(bounds, nodes, stream, code):
 @inlined
 def warm_chain(bounds, nodes, stream, end, code):
     """Bring one end of a chain near, whose bucket is near already."""
-    node = bounds[bucket_of(bounds, code), stream, end]
+    node = np.int64(bounds[bucket_of(bounds, code), stream, end])
     if node >= 0:
         prefetch(nodes.ctypes.data + node * nodes.itemsize)

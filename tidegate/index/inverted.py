@@ -19,7 +19,7 @@ from tidegate.kernel import kernel
 
 POSTING = np.dtype(
     [
-        ("item", np.int64),
+        ("member", np.int64),
         ("weight", np.float64),
         ("owner", np.int32),  # the slot
         ("newer", np.int32),
@@ -35,7 +35,7 @@ def store(arena, used, items, weights, begin, length, slot):
     place = used[0]
     for offset in range(length):
         posting = arena[place + offset]
-        posting.item = items[begin + offset]
+        posting.member = items[begin + offset]
         posting.weight = weights[begin + offset]
         posting.owner = slot
     used[0] = place + length
@@ -45,13 +45,13 @@ def store(arena, used, items, weights, begin, length, slot):
 @kernel
 def insert(lists, arena, stream, begin, length):
     for place in range(begin, begin + length):
-        hash_table.insert(lists, arena, stream, arena[place].item, place)
+        hash_table.insert(lists, arena, stream, arena[place].member, place)
 
 
 @kernel
 def remove(lists, arena, stream, begin, length):
     for place in range(begin, begin + length):
-        hash_table.remove(lists, arena, stream, arena[place].item, place)
+        hash_table.remove(lists, arena, stream, arena[place].member, place)
 
 
 @kernel
@@ -70,7 +70,7 @@ def probe(lists, arena, totals, stream, items, weights, begin, length, weighted,
         while place >= 0:
             comparisons += 1
             posting = arena[place]
-            if posting.item == item:
+            if posting.member == item:
                 slot = posting.owner
                 if totals[slot, 0] == 0.0:
                     found[met] = slot
@@ -96,11 +96,11 @@ def common(arena, begin, length, items, weights, other_begin, other_length, weig
     one, other = begin, other_begin
     one_end, other_end = begin + length, other_begin + other_length
     while one < one_end and other < other_end:
-        if arena[one].item == items[other]:
+        if arena[one].member == items[other]:
             total += arena[one].weight * weights[other] if weighted else 1.0
             one += 1
             other += 1
-        elif arena[one].item < items[other]:
+        elif arena[one].member < items[other]:
             one += 1
         else:
             other += 1
