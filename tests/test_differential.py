@@ -118,6 +118,10 @@ VALUES: dict[str, list[tuple[Any, list[Pools], list[str]]]] = {
 }
 
 
+def need_more_than_64_bits(*kinds: pa.DataType) -> bool:
+    return pa.uint64() in kinds and any(pa.types.is_signed_integer(kind) for kind in kinds)
+
+
 @pytest.mark.nojit
 @pytest.mark.parametrize("family", sorted(VALUES))
 def test_every_value_against_every_value_of_every_type(family: str) -> None:
@@ -130,6 +134,10 @@ def test_every_value_against_every_value_of_every_type(family: str) -> None:
                 tables = {"left": column_table("left", left), "right": column_table("right", right)}
                 index = ["nested-loop", "auto", *indexes][number % (2 + len(indexes))]
                 spec = tg.JoinSpec(on=on, time="ts", within=0, index=index)
+                if family == "integer bands" and need_more_than_64_bits(left.type, right.type):
+                    with pytest.raises(tg.TidegateError, match="above 2"):
+                        tg.JoinEngine(spec).push(tables)
+                    continue
                 check_equal_to_naive(Case(spec, (Push(tables),)))
 
 

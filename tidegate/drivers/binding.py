@@ -46,10 +46,8 @@ from tidegate.spec import (
 from tidegate.windows import Records, records
 
 TIME_LIMIT = 2**62  # times and windows stay below, so that sums and differences never overflow
-_BOUND_LIMIT = 2**63 - 1
 _NUMBERS = {"integer", "float", "decimal", "boolean"}
 _TIMES = {"timestamp", "timestamp with time zone", "date", "time", "duration"}
-_PER_SECOND = {"us": 10**6, "ns": 10**9}
 
 
 class Encoded(NamedTuple):
@@ -79,6 +77,11 @@ class _NumberColumn:
         if name is None:
             return np.zeros(table.num_rows, np.int64), None
         array = plain_array(table.column(name), self.kinds[stream])
+        if array.null_count > table.column(name).null_count:
+            raise TidegateError(
+                f"column {name!r} has numbers above 2**63 - 1, which cannot be compared with the "
+                "signed integers of the other stream in 64 bits; cast both columns to one type"
+            )
         if self.is_float(stream):
             reals = real_numbers(array)
             return reals.view(np.int64), ~np.isnan(reals)
@@ -229,6 +232,9 @@ class Binding:
                 f"{what} has type {' and '.join(map(str, kinds))}; it must be numbers or times"
             )
         if families <= {"integer", "boolean"} or families == {"decimal"}:
+            signed = any(pa.types.is_signed_integer(kind) for kind in kinds)
+            if pa.uint64() in kinds and not signed:
+                return pa.uint64()
             kind = common_type(kinds, what) if len(families) == 1 else pa.int64()
             if pa.types.is_decimal(kind):
                 digits = max(k.precision - k.scale for k in kinds) + kind.scale
@@ -254,8 +260,8 @@ class Binding:
             if band.is_float:
                 band.low_real, band.high_real = _real(term.low, what), _real(term.high, what)
             else:
-                band.low = _whole(term.low, kind, ROUND_CEILING, what)
-                band.high = _whole(term.high, kind, ROUND_FLOOR, what)
+                band.low, band.low_open = _whole(term.low, kind, ROUND_CEILING, what)
+                band.high, band.high_open = _whole(term.high, kind, ROUND_FLOOR, what)
 
     def _bind_sets(self) -> None:
         terms = [p for p in self.spec.predicates if isinstance(p, Overlap | InnerProduct)]
@@ -392,10 +398,10 @@ def _real(bound: Any, what: str) -> float:
     return float(bound)
 
 
-def _whole(bound: Any, kind: pa.DataType, rounding: str, what: str) -> int:
-    """A bound in the integers in which the column is compared."""
+def _whole(bound: Any, kind: pa.DataType, rounding: str, what: str) -> tuple[int, bool]:
+    """A bound in the integers in which the column is compared, and whether it is open."""
     if isinstance(bound, float) and math.isinf(bound):
-        return int(math.copysign(_BOUND_LIMIT, bound))
+        return 0, True
     is_time = family(kind) in _TIMES
     if isinstance(bound, timedelta):
         if not is_time:
@@ -409,7 +415,14 @@ def _whole(bound: Any, kind: pa.DataType, rounding: str, what: str) -> int:
         if pa.types.is_decimal(kind):
             exact = exact.scaleb(kind.scale)
     whole = int(exact.to_integral_value(rounding))
-    return max(-_BOUND_LIMIT, min(_BOUND_LIMIT, whole))
+    return (whole, False) if -(2**63) <= whole < 2**63 else _beyond(whole, rounding, what)
+
+
+def _beyond(whole: int, rounding: str, what: str) -> tuple[int, bool]:
+    """A bound beyond 64 bits: no bound at all if it is on the far side."""
+    if (whole < 0) == (rounding == ROUND_CEILING):
+        return 0, True
+    raise TidegateError(f"{what} has the bound {whole}, which no difference of 64 bits reaches")
 
 
 def _microseconds_per_unit(kind: pa.DataType) -> Decimal:

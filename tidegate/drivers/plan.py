@@ -47,6 +47,8 @@ BAND = np.dtype(
         ("is_float", np.int64),
         ("low", np.int64),
         ("high", np.int64),
+        ("low_open", np.int64),  # no bound on this side (or one beyond all differences)
+        ("high_open", np.int64),
         ("low_real", np.float64),
         ("high_real", np.float64),
     ]

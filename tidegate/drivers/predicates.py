@@ -29,18 +29,43 @@ def plus(number, step):
 
 
 @kernel
-def band_range(number, low, high, from_first):
+def minus(number, step):
+    """`number - step`, held at the ends of the 64-bit range."""
+    if step < 0 and number > LARGEST + step:
+        return LARGEST
+    if step > 0 and number < SMALLEST + step:
+        return SMALLEST
+    return number - step
+
+
+@kernel
+def band_range(number, band, from_first):
     """The integers that lie in the band around `number`, as an inclusive range.
 
     Seen from the first stream that is [number + low, number + high], from the second
     [number - high, number - low]. A range outside of the 64-bit numbers is empty: (2, 1).
     """
-    bottom, top = (low, high) if from_first else (-high, -low)
-    if bottom > 0 and number > LARGEST - bottom:
-        return 2, 1
-    if top < 0 and number < SMALLEST - top:
-        return 2, 1
-    return plus(number, bottom), plus(number, top)
+    low, high = band.low, band.high
+    bottom, top = SMALLEST, LARGEST
+    if from_first:
+        if not band.low_open:
+            if low > 0 and number > LARGEST - low:
+                return 2, 1
+            bottom = plus(number, low)
+        if not band.high_open:
+            if high < 0 and number < SMALLEST - high:
+                return 2, 1
+            top = plus(number, high)
+    else:
+        if not band.high_open:
+            if high < 0 and number > LARGEST + high:
+                return 2, 1
+            bottom = minus(number, high)
+        if not band.low_open:
+            if low > 0 and number < SMALLEST + low:
+                return 2, 1
+            top = minus(number, low)
+    return bottom, top
 
 
 @kernel
@@ -56,7 +81,7 @@ def in_bands(bands, values, reals, slot, new_values, new_reals, arrival, from_fi
                 return False
         else:
             number = new_values[arrival, column]
-            low, high = band_range(number, band.low, band.high, from_first)
+            low, high = band_range(number, band, from_first)
             if not (low <= values[slot, column] and values[slot, column] <= high):
                 return False
     return True

@@ -48,7 +48,7 @@ def tree_range(bands, term, values, reals, code, row, from_first):
         return predicates.real_range(
             reals[row, band.column], band.low_real, band.high_real, from_first
         )
-    return predicates.band_range(values[row, band.column], band.low, band.high, from_first)
+    return predicates.band_range(values[row, band.column], band, from_first)
 
 
 @inlined
