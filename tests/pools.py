@@ -40,6 +40,11 @@ INTEGERS = (
     | pools([pa.int64()], 0, 1, -1, 2**63 - 1, -(2**63))
     | pools([pa.uint64()], 0, 1, 2**63, 2**64 - 1)
 )
+# Signed and unsigned apart: a band between them is refused where it needs more than 64 bits.
+SIGNED_INTEGERS = {kind: pool for kind, pool in INTEGERS.items() if kind != pa.uint64()}
+UNSIGNED_INTEGERS = {
+    kind: pool for kind, pool in INTEGERS.items() if pa.types.is_unsigned_integer(kind)
+}
 FLOATS = pools([pa.float64(), pa.float32()], 0.0, -0.0, 0.1, 0.3, NAN, INFINITY, -INFINITY)
 TEMPORAL = [
     instants([pa.timestamp(unit) for unit in UNITS]),

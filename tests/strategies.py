@@ -24,10 +24,11 @@ from pools import (
     EQUALITY,
     FLOATS,
     INNER_PRODUCT,
-    INTEGERS,
     OVERLAP,
+    SIGNED_INTEGERS,
     TEMPORAL,
     THETA,
+    UNSIGNED_INTEGERS,
     WEIGHTS,
     Pools,
     column_of,
@@ -134,8 +135,8 @@ def equality(draw: st.DrawFn, timeline: Timeline, name: str) -> Rule:
 
 
 def numeric_band(draw: st.DrawFn, timeline: Timeline, name: str) -> Rule:
-    domain = draw(st.sampled_from([INTEGERS, FLOATS]))
-    steps = (-2, -1, 0, 1, 2) if domain is INTEGERS else (-0.1, 0.0, 0.1, 0.2, 1.5)
+    domain = draw(st.sampled_from([SIGNED_INTEGERS, UNSIGNED_INTEGERS, FLOATS]))
+    steps = (-0.1, 0.0, 0.1, 0.2, 1.5) if domain is FLOATS else (-2, -1, 0, 1, 2)
     low, high = sorted(draw(st.tuples(st.sampled_from(steps), st.sampled_from(steps))))
     return Rule(tg.band(name, low, high), {name: domain}, ("btree", "ttree"))
 
