@@ -206,7 +206,7 @@ class NaiveJoin:
             reason = None
             if time is None:
                 reason = "null_time"
-            elif isinstance(values[time_column], int) and abs(time) > TIME_LIMIT:
+            elif isinstance(values[time_column], int) and abs(time) >= TIME_LIMIT:
                 reason = "time_range"
             elif importance is None or not 0 < importance < math.inf:
                 reason = "importance"

@@ -80,7 +80,7 @@ def test_twin_equals_the_definition(rule: str, data: st.DataObject) -> None:
     ties=st.sampled_from(("arrival", "instant")),
 )
 def test_twin_equals_the_definition_for_three_streams(
-    times: tuple[list[int], ...], within: tuple[int, ...], ties: str
+    times: tuple[list[int], ...], within: tuple[int, ...], ties: Any
 ) -> None:
     names = ("a", "b", "c")
     spec = tg.JoinSpec(
@@ -219,7 +219,7 @@ def test_a_count_window_beside_a_time_window() -> None:
 
 @pytest.mark.nojit
 @pytest.mark.parametrize("ties", ["arrival", "instant"])
-def test_a_late_tuple_meets_what_it_would_have_met(ties: str) -> None:
+def test_a_late_tuple_meets_what_it_would_have_met(ties: Any) -> None:
     # time   0  1  2  3  4  5      lateness 2, windows 2
     # left   a-----]     c-----]
     # right        x               x comes after c: the clock is 4, so 2 is just in time

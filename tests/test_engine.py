@@ -125,6 +125,29 @@ def test_a_budget_in_bytes_is_never_exceeded() -> None:
     assert stats["evicted"] > 0
 
 
+def test_times_that_leave_64_bits_are_rejected() -> None:
+    far = pa.array([datetime(2500, 1, 1), datetime(2024, 1, 1)], pa.timestamp("us"))
+    near = pa.array([datetime(2024, 1, 1)], pa.timestamp("ns"))
+    engine = tg.JoinEngine(tg.JoinSpec(on="k", time="t", within="1 s"))
+    left, right = pa.table({"t": far, "k": [1, 1]}), pa.table({"t": near, "k": [1]})
+    assert engine.push({"left": left, "right": right}).num_rows == 1
+    assert engine.stats()["rejected_time_range"] == 1
+
+
+def test_unsigned_times_do_not_look_rejected() -> None:
+    engine = tg.JoinEngine(SPEC.replace(bad_rows="fail"))
+    engine.push({"left": pa.table({"t": pa.array([1], pa.uint64()), "k": [1]})})
+    assert engine.stats()["rejected"] == 0
+
+
+def test_a_second_stream_may_come_while_late_tuples_expire() -> None:
+    engine = tg.JoinEngine(SPEC.replace(lateness=5, within=2))
+    engine.push({"right": pa.table({"t": [10], "k": ["a"]})})
+    engine.push({"right": pa.table({"t": [6, 7], "k": ["a", "b"]})})
+    engine.push({"left": pa.table({"t": [20], "k": ["a"]})})
+    assert engine.stats()["expired_right"] == 3
+
+
 def test_rejected_rows_are_counted_with_examples() -> None:
     engine = tg.JoinEngine(SPEC.replace(importance="i"))
     rows = pa.table({"t": [1, None, 3], "k": [1, 1, 1], "i": [1.0, 1.0, -2.0]})

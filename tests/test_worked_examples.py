@@ -5,6 +5,8 @@ The law: where a paper computes a result by hand, the engine computes the same.
 
 from __future__ import annotations
 
+from typing import Any
+
 import naive
 import pyarrow as pa
 import pytest
@@ -40,8 +42,8 @@ def ojewole_tables() -> dict[str, pa.Table]:
     }
 
 
-def ojewole_spec(**options: object) -> tg.JoinSpec:
-    settings = {"ties": "instant", "importance": "importance", **options}
+def ojewole_spec(**options: Any) -> tg.JoinSpec:
+    settings: dict[str, Any] = {"ties": "instant", "importance": "importance", **options}
     return tg.JoinSpec(on="key", time="ts", within=WINDOW, streams=("r", "s"), **settings)
 
 

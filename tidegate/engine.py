@@ -122,7 +122,7 @@ class JoinEngine:
         }
         binding = self._binding_with({stream: table.schema for stream, table in given.items()})
         moment = None if watermark is None else binding.moment(watermark)
-        encoded = {stream: binding.encode(stream, table) for stream, table in given.items()}
+        encoded = {stream: self._encode(binding, stream, table) for stream, table in given.items()}
         self._refuse_bad_rows(given, encoded)
         if binding is not self._binding:
             self._rebind(binding)
@@ -133,6 +133,16 @@ class JoinEngine:
         self._compact()
         self._bytes_peak = max(self._bytes_peak, self._bytes_now())
         return pa.concat_tables(results) if results else self._output_schema.empty_table()
+
+    def _encode(self, binding: Binding, stream: int, table: pa.Table) -> Encoded:
+        try:
+            return binding.encode(stream, table)
+        except pa.ArrowInvalid as error:
+            raise TidegateError(
+                f"a join column of stream {self.spec.streams[stream]!r} does not fit the type in "
+                f"which the streams are compared ({str(error).splitlines()[0]}); cast the columns "
+                "to one type before the join"
+            ) from error
 
     def _stream(self, name: str) -> int:
         if name not in self.spec.streams:

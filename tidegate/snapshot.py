@@ -183,6 +183,9 @@ def refill(
             for field in values.keys() - _OPTIONS:
                 is_time = field in _TIMES and values[field] > _LONG_AGO
                 record[field] = values[field] * scale if is_time else values[field]
+    # The heaps are filled again below.
+    state.pool[0].late = 0
+    state.accounts.count = 0
     tables = iter(saved.tables)
     for stream, payload in enumerate(payloads):
         if payload is not None:
@@ -211,9 +214,6 @@ def _refill_stream(
     state.notes.deadline[line] = state.slots.time[line] + lane.window
     state.notes.late_place[line] = -1
     state.notes.queue_place[line] = -1
-    if stream == 0:
-        state.pool[0].late = 0
-        state.accounts.count = 0
     for slot in line[late]:
         state.pool[0].late = heap.push(
             state.late, state.notes, heap.DEADLINE, int(state.pool[0].late), slot

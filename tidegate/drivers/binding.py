@@ -48,6 +48,7 @@ from tidegate.windows import Records, records
 TIME_LIMIT = 2**62  # times and windows stay below, so that sums and differences never overflow
 _NUMBERS = {"integer", "float", "decimal", "boolean"}
 _TIMES = {"timestamp", "timestamp with time zone", "date", "time", "duration"}
+_PER_SECOND = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
 
 
 class Encoded(NamedTuple):
@@ -331,19 +332,15 @@ class Binding:
         good = validity(array)
         if good is not None:
             rejected["null_time"] = ~good
-        if self.time_unit == "integer":
-            if array.type == pa.uint64():
-                array = plain_array(array, pa.int64())
-                beyond = array.is_null().to_numpy(zero_copy_only=False)
-                rejected["time_range"] = beyond if good is None else beyond & good
-            time = whole_numbers(array)
-        else:
-            zone = getattr(array.type, "tz", None)
-            time = whole_numbers(array.cast(pa.timestamp(self.time_unit, zone)))
-        beyond = (time >= TIME_LIMIT) | (time <= -TIME_LIMIT)
+        factor = _units_per(array.type, self.time_unit)
+        time = whole_numbers(array)
+        beyond = (time >= TIME_LIMIT // factor) | (time <= -(TIME_LIMIT // factor))
+        if array.type == pa.uint64():
+            beyond |= time < 0  # above 2**63, read as signed
         if beyond.any():
-            rejected["time_range"] = beyond | rejected.get("time_range", np.False_)
-        return time
+            rejected["time_range"] = beyond
+            time = np.where(beyond, 0, time)
+        return time if factor == 1 else time * factor
 
     def _importances(
         self, stream: int, table: pa.Table, rejected: dict[str, Mask]
@@ -386,6 +383,16 @@ class Binding:
                 f"watermark {watermark!r} is not a moment; give a datetime or an integer"
             ) from error
         return int(scalar.value)
+
+
+def _units_per(kind: pa.DataType, unit: str) -> int:
+    """How many units of time one step of a time column is."""
+    if pa.types.is_integer(kind):
+        return 1
+    if pa.types.is_date32(kind):
+        return 86_400 * _PER_SECOND[unit]
+    step = "ms" if pa.types.is_date64(kind) else kind.unit
+    return _PER_SECOND[unit] // _PER_SECOND[step]
 
 
 def _named(columns: Sequence[str]) -> str:
