@@ -28,11 +28,13 @@ _LAZY = {
     "JoinResult": "tidegate.engine",
     "join": "tidegate.engine",
     "policies": "tidegate.shed.policies",
+    "configure": "tidegate.spark",
+    "window_join": "tidegate.spark",
 }
 
 __all__ = [
     "Cpu", "JoinEngine", "JoinResult", "JoinSpec", "Policy", "SpecError", "TidegateError", "band",
-    "inner_product", "join", "overlap", "policies", "rows", "theta",
+    "configure", "inner_product", "join", "overlap", "policies", "rows", "theta", "window_join",
 ]  # fmt: skip
 
 
