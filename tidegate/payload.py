@@ -5,8 +5,8 @@ and are never used twice. Segments stand in order of address, without holes betw
 stored is at most twice what is alive, plus one push; merging and compacting cost a constant number
 of copies per row (times the logarithm of the number of segments).
 
-Columns of fixed width without NULLs are gathered by a compiled loop, three times faster here than
-Arrow's own `take`, which serves all others.
+Columns of fixed width without NULLs are gathered by a compiled loop (measured 1.6 times as fast as
+Arrow's own `take`, which serves all others).
 """
 
 from __future__ import annotations
