@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from tidegate import snapshot
-from tidegate.drivers import instant, memory, two_way
+from tidegate.drivers import in_order, instant, memory, two_way
 from tidegate.drivers.batching import arrivals_of, by_time, kept_rows, select
 from tidegate.drivers.binding import Binding, Encoded
 from tidegate.drivers.options import SLOT_BYTES, state_of
@@ -31,7 +31,7 @@ from tidegate.shed.policies import policy_code
 from tidegate.spec import JoinSpec, TidegateError
 from tidegate.streams import Arrivals
 
-OUTPUT_ROOM = 1 << 18  # results between two drains: few enough to stay in the CPU's caches
+OUTPUT_ROOM = 1 << 20  # results between two drains
 EXAMPLES_KEPT = 3
 SPARE_ROWS = 1024  # payload that may stay unused: compacting for less costs more than it frees
 
@@ -101,6 +101,9 @@ class JoinEngine:
         self._payloads = [None if schema is None else Payload(schema) for schema in self._schemas]
         self._output_schema = self._make_output_schema()
         self._state = state_of(self.spec, binding)
+        self._disorder = [0] * len(self.spec.streams)  # rows that a row overtook in its push
+        self._importance = np.zeros(0)
+        self._scratch: Output | None = None
 
     # --- pushing --------------------------------------------------------------------------
 
@@ -235,6 +238,8 @@ class JoinEngine:
             payload = self._payloads[stream]
             assert payload is not None
             part, address = by_time(part, payload.append(table, self._alive_from(stream)))
+            ahead = np.maximum.accumulate(address) - address
+            self._disorder[stream] = max(self._disorder[stream], int(ahead.max(initial=0)))
             if self._state.gate[0].by_bytes and len(address):
                 sizes.append(row_sizes(table)[address - address.min()] + SLOT_BYTES)
             parts[stream] = part
@@ -260,9 +265,14 @@ class JoinEngine:
     # --- running --------------------------------------------------------------------------
 
     def _run(self, arrivals: Arrivals) -> list[pa.Table]:
-        driver = instant.run if self.spec.ties == "instant" else two_way.run
+        if self.spec.ties == "instant":
+            driver = instant.run
+        else:
+            driver = in_order.run if in_order.serves(self._state) else two_way.run
         work = self._work(arrivals)
-        output = self._output(OUTPUT_ROOM)
+        if self._scratch is None:
+            self._scratch = self._output(OUTPUT_ROOM)
+        output = self._scratch
         tables: list[pa.Table] = []
         while True:
             need = driver(self._state, arrivals, work, output)
@@ -292,6 +302,8 @@ class JoinEngine:
             found=np.empty(capacity, np.int64),
             totals=np.zeros((capacity, 2)),
             group=np.zeros((groups, 3), np.int64),
+            bucket=np.zeros(len(arrivals.time) + in_order.FAR, np.uint64),
+            hashed=np.zeros(1, np.int64),
         )
 
     def _output(self, room: int) -> Output:
@@ -317,9 +329,16 @@ class JoinEngine:
         if self._state.gate[0].has_importance:
             importance = output.importance[:count].copy()
         else:
-            importance = np.full(count, combined(self._state.gate[0].combine, 1.0, 1.0))
+            importance = self._same_importance(count)
         table = pa.Table.from_arrays([*columns, pa.array(importance)], schema=self._output_schema)
         return self._without_false_matches(table, parts, importance)
+
+    def _same_importance(self, count: int) -> NDArray[np.float64]:
+        """The importance of results where every tuple counts as 1: one array for all tables."""
+        if len(self._importance) < count:
+            self._importance = np.full(count, combined(self._state.gate[0].combine, 1.0, 1.0))
+            self._importance.flags.writeable = False
+        return self._importance[:count]
 
     def _without_false_matches(
         self, table: pa.Table, parts: Sequence[pa.Table], importance: NDArray[np.float64]
@@ -347,12 +366,14 @@ class JoinEngine:
     def _alive_from(self, stream: int) -> int:
         """An address before which no payload row of the stream is alive.
 
-        Addresses grow along the line, but for the rows of one unordered push; so the least of the
-        first rows that could share a push with the head is found by looking at all of them.
+        Addresses grow along the line, but for the rows of one unordered push: so it is that of the
+        head, less the rows that can have come before it in its push.
         """
         payload = self._payloads[stream]
-        rows = self._state.slots.row[memory.line_of(self._state, stream)]
-        return int(rows.min()) if len(rows) else (payload.end if payload else 0)
+        head = memory.head_of(self._state, stream)
+        if head < 0:
+            return payload.end if payload else 0
+        return int(self._state.slots[head].row) - self._disorder[stream]
 
     def _compact(self) -> None:
         """Keep the stored payload below twice what is alive, plus a little."""

@@ -86,19 +86,36 @@ def _is_plain(array: pa.Array) -> bool:
     return simple and array.null_count == 0 and kind.bit_width in _WIDTHS
 
 
+def _picked(arrays: list[pa.Array], addresses: Addresses, base: int) -> list[pa.Array]:
+    """The same rows of several plain arrays, in one block of Arrow's memory pool.
+
+    Asking the system for fresh pages takes as long as filling them; the pool has used ones.
+    """
+    count = len(addresses)
+    widths = [_WIDTHS[array.type.bit_width] for array in arrays]
+    ends = np.cumsum([-(-count * np.dtype(width).itemsize // 64) * 64 for width in widths])
+    block = pa.allocate_buffer(int(ends[-1]) if len(ends) else 0)
+    bytes_of_block = np.frombuffer(block, np.uint8)
+    picked = []
+    begin = 0
+    for array, width, end in zip(arrays, widths, ends, strict=True):
+        values = np.frombuffer(array.buffers()[1], width)[array.offset :][: len(array)]
+        _pick(values, addresses, base, bytes_of_block[begin:end].view(width)[:count])
+        buffers = [None, block.slice(begin, count * np.dtype(width).itemsize)]
+        picked.append(pa.Array.from_buffers(array.type, count, buffers))
+        begin = end
+    return picked
+
+
 def _taken(table: pa.Table, addresses: Addresses, base: int) -> pa.Table:
     """Rows of a table with one chunk per column; `base` is the address of its first row."""
-    columns = []
+    arrays = [column.chunk(0) for column in table.columns]
+    picked = iter(_picked([array for array in arrays if _is_plain(array)], addresses, base))
     indices = None
-    for column in table.columns:
-        array = column.chunk(0)
+    columns = []
+    for array in arrays:
         if _is_plain(array):
-            width = _WIDTHS[array.type.bit_width]
-            values = np.frombuffer(array.buffers()[1], width)[array.offset :][: len(array)]
-            picked = np.empty(len(addresses), width)
-            _pick(values, addresses, base, picked)
-            buffers = [None, pa.py_buffer(picked)]
-            columns.append(pa.Array.from_buffers(array.type, len(picked), buffers))
+            columns.append(next(picked))
         else:
             indices = pa.array(addresses - base) if indices is None else indices
             columns.append(array.take(indices))
@@ -134,13 +151,13 @@ class Payload:
         """
         base = self._next
         if table.num_rows:
-            stored = _joined([storable(table)])
-            if stored.get_total_buffer_size() > 2 * stored.nbytes + 4096:
-                # A slice of something larger: a copy lets the rest go.
-                stored = stored.take(pa.array(np.arange(stored.num_rows)))
-            self._segments.append(_Segment(base, stored))
+            self._segments.append(_Segment(base, _joined([storable(table)])))
             self._next += table.num_rows
             self._merge_small(alive_from)
+            newest = self._segments[-1]
+            if newest.table.get_total_buffer_size() > 2 * newest.table.nbytes + 4096:
+                # A slice of something larger: a copy lets the rest go.
+                newest.table = _taken(newest.table, np.arange(newest.table.num_rows), 0)
         return base
 
     def _merge_small(self, alive_from: int) -> None:

@@ -25,7 +25,7 @@ from tidegate.drivers.state import State
 from tidegate.index import inverted
 from tidegate.payload import Payload, restored
 from tidegate.spec import JoinSpec, SpecError, TidegateError
-from tidegate.windows import Records
+from tidegate.windows import NOT_INDEXED, Records
 
 VERSION = 1
 _METADATA = b"tidegate"
@@ -82,7 +82,8 @@ def _stream_table(state: State, stream: int, payload: Payload) -> pa.Table:
     table = pa.Table.from_arrays(columns, schema=payload.schema)
     notes = {"slot": pa.array(line.astype(np.int32))}
     notes |= {name: pa.array(state.notes[name][line]) for name in _NOTES}
-    notes["late"] = pa.array(state.notes.late_place[line] >= 0)
+    is_late = (state.notes.late_place[line] >= 0) & bool(state.pool[0].tracked)
+    notes["late"] = pa.array(is_late)
     for name, column in notes.items():
         table = table.append_column(_MARK + name, column)
     return table
@@ -205,7 +206,7 @@ def _refill_stream(
     for name, values in notes.items():
         state.notes[name][line] = values
     state.slots.row[line] = np.arange(len(line)) + payload.append(rows)
-    state.slots.stream[line] = stream
+    state.notes.stream[line] = stream
     lane = state.lanes[stream]
     lane.begin, lane.end = 0, len(line)
     state.lines[stream, : len(line)] = line
@@ -233,7 +234,7 @@ def write_codes(
     encoded = binding.encode(stream, rows)
     state.slots.time[line] = encoded.time
     state.slots.code[line] = encoded.code
-    state.slots.matchable[line] = encoded.matchable
+    state.slots.older[line] = np.where(encoded.matchable, -1, NOT_INDEXED)
     if len(encoded.importance):
         state.importance[line] = encoded.importance
     state.values[line] = encoded.values

@@ -35,11 +35,11 @@ SLOT = np.dtype(
         ("code", np.int64),  # 64-bit equality key
         ("row", np.int64),  # address of its payload in the stream's store
         ("newer", np.int32),  # chain of the hash index; of unused slots, the next unused one
-        ("older", np.int32),
-        ("stream", np.int32),
-        ("matchable", np.int32),  # 0: a NULL or NaN in a join column, so it never matches
+        ("older", np.int32),  # the same chain; NOT_INDEXED: no index holds this tuple
     ]
 )
+
+NOT_INDEXED = -2  # a NULL or NaN in a join column: the tuple never matches
 
 # What is needed only where a tuple may leave before those that came before it: under a budget,
 # out of order, or in a count window. Written only there (`POOL.tracked`).
@@ -53,7 +53,7 @@ NOTE = np.dtype(
         ("place", np.int32),  # where it stands in its line
         ("queue_place", np.int32),  # where it stands in the heap of its account
         ("late_place", np.int32),  # where it stands in the heap of late tuples, -1: in order
-        ("spare", np.int32),
+        ("stream", np.int32),
     ]
 )
 
@@ -100,7 +100,6 @@ def unused_slots(capacity: int) -> tuple[Records, Records, Records]:
     """`capacity` slots in a chain of unused ones, their notes, and the record of the pool."""
     slots, notes, pool = records(SLOT, capacity), records(NOTE, capacity), records(POOL, 1)
     slots.newer = np.arange(1, capacity + 1)
-    notes.late_place = -1
     pool.unused = capacity
     return slots, notes, pool
 
@@ -116,7 +115,8 @@ def grown_slots(
     before = len(slots)
     more_slots, more_notes, _ = unused_slots(capacity)
     more_slots[:before] = slots
-    more_notes[:before] = notes
+    if pool[0].tracked:  # otherwise nothing was noted, and the system need not give the pages
+        more_notes[:before] = notes
     if pool[0].unused == 0:
         pool[0].first_unused = before
     else:
@@ -129,64 +129,69 @@ def grown_slots(
 
 
 @kernel
-def _close_gaps(notes, lane, line):
+def _close_gaps(notes, tracked, lane, line):
     end = 0
     for position in range(lane.begin, lane.end):
         slot = line[position]
         if slot >= 0:
             line[end] = slot
-            notes[slot].place = end
+            if tracked:
+                notes[slot].place = end
             end += 1
     lane.begin = 0
     lane.end = end
 
 
 @inlined
-def occupy(slots, notes, pool, lanes, lines, late, stream, time, order):
+def occupy(slots, notes, pool, lanes, lines, stream, time):
     """Give a tuple of `stream` a slot at the end of its line; it is already counted as taken."""
     slot = pool[0].first_unused
     pool[0].first_unused = slots[slot].newer
     pool[0].unused -= 1
+    pool[0].alive += 1
     lane = lanes[stream]
     if lane.end == lines.shape[1]:
-        _close_gaps(notes, lane, lines[stream])
+        _close_gaps(notes, pool[0].tracked, lane, lines[stream])
     lines[stream, lane.end] = slot
     slots[slot].time = time
-    slots[slot].stream = stream
-    if pool[0].tracked:
-        note = notes[slot]
-        note.place = lane.end
-        note.number = lane.taken - 1
-        note.order = order
-        note.queue_place = -1
-        note.deadline = time + lane.window
-        if lane.is_time_window and time < lane.newest:
-            pool[0].late = heap.push(late, notes, heap.DEADLINE, pool[0].late, slot)
-    if time > lane.newest:
-        lane.newest = time
+    lane.newest = max(time, lane.newest)
     lane.end += 1
     lane.alive += 1
-    pool[0].alive += 1
     return slot
 
 
 @inlined
-def leave(slots, notes, pool, lanes, lines, late, slot):
+def write_note(notes, pool, lanes, late, stream, slot, time, order, in_order):
+    """What has to be known of the tuple at the end of a line, if it may leave before others."""
+    note = notes[slot]
+    lane = lanes[stream]
+    note.stream = stream
+    note.place = lane.end - 1
+    note.number = lane.taken - 1
+    note.order = order
+    note.queue_place = -1
+    note.late_place = -1
+    note.deadline = time + lane.window
+    if lane.is_time_window and not in_order:
+        pool[0].late = heap.push(late, notes, heap.DEADLINE, pool[0].late, slot)
+
+
+@inlined
+def vacate(slots, pool, lanes, lines, stream, place, slot):
     """The tuple is retained no longer: its slot is unused, its place in the line a gap."""
-    lane = lanes[slots[slot].stream]
-    if pool[0].tracked:
-        lines[slots[slot].stream, notes[slot].place] = -1
-        if notes[slot].late_place >= 0:
-            pool[0].late = heap.remove(
-                late, notes, heap.DEADLINE, pool[0].late, notes[slot].late_place
-            )
-    else:  # only heads of lines leave
-        lines[slots[slot].stream, lane.begin] = -1
-    lane.alive -= 1
+    lanes[stream].alive -= 1
     pool[0].alive -= 1
+    lines[stream, place] = -1
     slots[slot].newer = pool[0].first_unused
     pool[0].first_unused = slot
     pool[0].unused += 1
+
+
+@inlined
+def drop_note(notes, pool, late, slot):
+    """Out of the heap of late tuples, if it stands there."""
+    if notes[slot].late_place >= 0:
+        pool[0].late = heap.remove(late, notes, heap.DEADLINE, pool[0].late, notes[slot].late_place)
 
 
 @inlined
@@ -217,10 +222,9 @@ def expired_head(slots, notes, lanes, lines, stream, watermark):
 
 
 @inlined
-def note_peak(pool, lanes):
-    """Remember the largest number of tuples ever retained; asked after each tuple."""
+def note_peak(pool, lane):
+    """Remember the largest number of tuples ever retained; asked after each tuple of a stream."""
     if pool[0].alive > pool[0].peak:
         pool[0].peak = pool[0].alive
-    for stream in range(len(lanes)):
-        if lanes[stream].alive > lanes[stream].peak:
-            lanes[stream].peak = lanes[stream].alive
+    if lane.alive > lane.peak:
+        lane.peak = lane.alive

@@ -63,7 +63,7 @@ def admit_visitor(state, arrivals, stream, arrival, slot):
     state.notes[slot].order = state.gate[0].order - 1
     if not state.lanes[stream].is_time_window and state.lanes[stream].window == 0:
         state.lanes[stream].expired += 1
-        forget(state, slot)
+        forget(state, stream, slot)
     elif state.gate[0].limited:
         size = arrivals.size[arrival] if state.gate[0].by_bytes else 1
         priority = priority_of(state, arrivals, stream, arrival)
@@ -74,7 +74,7 @@ def admit_visitor(state, arrivals, stream, arrival, slot):
             )  # fmt: skip
         else:
             state.lanes[stream].refused += 1
-            forget(state, slot)
+            forget(state, stream, slot)
 
 
 @kernel
@@ -98,7 +98,8 @@ def run(state, arrivals, work, output):
             gate[0].step = 0
             gate[0].phase = (phase + 1) % 4
             if phase == ADMIT:
-                windows.note_peak(state.pool, state.lanes)
+                for lane in range(len(state.lanes)):
+                    windows.note_peak(state.pool, state.lanes[lane])
             continue
         stream = work.group[gate[0].step, STREAM]
         arrival = work.group[gate[0].step, ARRIVAL]

@@ -136,6 +136,13 @@ def alive_slots(state: State) -> NDArray[np.int64]:
     return np.concatenate(parts)
 
 
+def head_of(state: State, stream: int) -> int:
+    """The slot that stands first in the line of a stream, -1 if the line is empty."""
+    lane = state.lanes[stream]
+    line = state.lines[stream, lane.begin : lane.end]
+    return int(line[np.argmax(line >= 0)]) if len(line) else -1
+
+
 def line_of(state: State, stream: int) -> NDArray[np.int64]:
     """The retained slots of one stream, in order of arrival."""
     lane = state.lanes[stream]
@@ -146,7 +153,7 @@ def line_of(state: State, stream: int) -> NDArray[np.int64]:
 @kernel
 def _enter_all(state, stream, line):
     for k in range(len(line)):
-        if state.slots[line[k]].matchable:
+        if state.slots[line[k]].older != windows.NOT_INDEXED:
             two_way.enter_index(state, stream, line[k])
 
 
@@ -167,14 +174,16 @@ def start_tracking(state: State) -> None:
     """
     state.pool[0].tracked = 1
     line = alive_slots(state)
-    by_arrival = line[np.lexsort((state.slots.stream[line], state.slots.time[line]))]
     notes = state.notes
+    for stream in range(len(state.lanes)):
+        notes.stream[line_of(state, stream)] = stream
+    by_arrival = line[np.lexsort((notes.stream[line], state.slots.time[line]))]
     notes.order[by_arrival] = np.arange(len(line)) + state.gate[0].order - len(line)
     for stream, lane in enumerate(state.lanes):
         positions = np.arange(lane.begin, lane.end)
         slots = state.lines[stream, positions]
         notes.place[slots[slots >= 0]] = positions[slots >= 0]
-    notes.deadline[line] = state.slots.time[line] + state.lanes.window[state.slots.stream[line]]
+    notes.deadline[line] = state.slots.time[line] + state.lanes.window[notes.stream[line]]
     notes.late_place[line] = -1
     notes.queue_place[line] = -1
 
@@ -182,4 +191,5 @@ def start_tracking(state: State) -> None:
 def nbytes(state: State) -> int:
     """Memory of all arrays of a join."""
     flat = [part for array in state for part in (array if isinstance(array, tuple) else (array,))]
-    return sum(array.nbytes for array in flat if array is not None)
+    total = sum(array.nbytes for array in flat if array is not None)
+    return total if state.pool[0].tracked else total - state.notes.nbytes  # never touched

@@ -120,11 +120,11 @@ def thetas_hold(thetas, values, slot, new_values, arrival, from_first):
 
 
 @inlined
-def meet_in_time(slots, lanes, slot, stream, time):
-    """Are the retained tuple and an arrival of `stream` at `time` in each other's window?"""
-    other = slots[slot].time
-    lane = lanes[slots[slot].stream] if other <= time else lanes[stream]
-    return abs(time - other) <= lane.window or not lane.is_time_window
+def meet_in_time(slots, lanes, slot, other, stream, time):
+    """Are a retained tuple of `other` and an arrival of `stream` in each other's window?"""
+    before = slots[slot].time
+    lane = lanes[other] if before <= time else lanes[stream]
+    return abs(time - before) <= lane.window or not lane.is_time_window
 
 
 @kernel

@@ -115,9 +115,10 @@ def emit(state, arrivals, work, output, stream, arrival, count, whom):
     weighed = state.gate[0].has_importance
     results = output.filled[0]
     before = results
+    gained = 0.0
     for k in range(count):
         slot = work.found[k]
-        if not predicates.meet_in_time(state.slots, state.lanes, slot, stream, time):
+        if not predicates.meet_in_time(state.slots, state.lanes, slot, other, stream, time):
             continue
         if whom != ANYBODY:
             is_new = state.notes[slot].order >= state.gate[0].group_order
@@ -146,8 +147,9 @@ def emit(state, arrivals, work, output, stream, arrival, count, whom):
                 state.gate[0].combine, arrivals.importance[arrival], state.importance[slot]
             )
             output.importance[results] = importance
-            state.gate[0].importance_out += importance
+            gained += importance
         results += 1
+    state.gate[0].importance_out += gained
     state.gate[0].results += results - before
     output.filled[0] = results
 
@@ -172,7 +174,8 @@ def probe(state, arrivals, work, output, stream, arrival, whom):
 def enter_index(state, stream, slot):
     kind = state.lanes[stream].index
     if kind == HASH:
-        hash_table.insert(state.buckets, state.slots, stream, state.slots[slot].code, slot)
+        bucket = hash_table.bucket_of(state.buckets, state.slots[slot].code)
+        hash_table.insert(state.buckets, state.slots, stream, bucket, slot)
     elif kind == INVERTED:
         inverted.insert(
             state.lists, state.arena, stream, state.spans[slot, 0, 0], state.spans[slot, 0, 1]
@@ -192,7 +195,8 @@ def enter_index(state, stream, slot):
 def leave_index(state, stream, slot):
     kind = state.lanes[stream].index
     if kind == HASH:
-        hash_table.remove(state.buckets, state.slots, stream, state.slots[slot].code, slot)
+        bucket = hash_table.bucket_of(state.buckets, state.slots[slot].code)
+        hash_table.remove(state.buckets, state.slots, stream, bucket, slot)
     elif kind == INVERTED:
         inverted.remove(
             state.lists, state.arena, stream, state.spans[slot, 0, 0], state.spans[slot, 0, 1]
@@ -209,33 +213,37 @@ def leave_index(state, stream, slot):
 
 
 @inlined
-def forget(state, slot):
-    """Remove a tuple from index, budget and window alike."""
-    stream = np.int64(state.slots[slot].stream)
-    if state.slots[slot].matchable:
+def forget(state, stream, slot):
+    """Remove a tuple of `stream` from index, budget and window alike."""
+    if state.slots[slot].older != windows.NOT_INDEXED:
         leave_index(state, stream, slot)
     if state.gate[0].limited and state.notes[slot].queue_place >= 0:
         budget.release(state.accounts, state.queues, state.notes, state.lanes[stream].account, slot)
-    windows.leave(state.slots, state.notes, state.pool, state.lanes, state.lines, state.late, slot)
+    place = state.lanes[stream].begin  # where nothing is noted, only heads of lines leave
+    if state.pool[0].tracked:
+        place = np.int64(state.notes[slot].place)
+        windows.drop_note(state.notes, state.pool, state.late, slot)
+    windows.vacate(state.slots, state.pool, state.lanes, state.lines, stream, place, slot)
 
 
 @inlined
 def expire(state):
     """Forget all that is dead at the watermark."""
     watermark = state.gate[0].watermark
-    stream = -1  # first the late tuples of all streams, then line by line
-    while stream < len(state.lanes):
-        if stream < 0:
+    line = -1  # first the late tuples of all streams, then line by line
+    while line < len(state.lanes):
+        if line < 0:
             slot = windows.expired_late(state.notes, state.pool, state.late, watermark)
         else:
             slot = windows.expired_head(
-                state.slots, state.notes, state.lanes, state.lines, stream, watermark
+                state.slots, state.notes, state.lanes, state.lines, line, watermark
             )
         if slot < 0:
-            stream += 1
+            line += 1
         else:
-            state.lanes[state.slots[slot].stream].expired += 1
-            forget(state, slot)
+            stream = np.int64(state.notes[slot].stream) if line < 0 else line
+            state.lanes[stream].expired += 1
+            forget(state, stream, slot)
 
 
 @inlined
@@ -261,10 +269,15 @@ def missing_room(state, arrivals, stream, arrival):
 @inlined
 def settle(state, arrivals, stream, arrival, order):
     """Give the arrival a slot, in its window and in its index. Returns the slot."""
+    time = arrivals.time[arrival]
+    in_order = time >= state.lanes[stream].newest
     slot = windows.occupy(
-        state.slots, state.notes, state.pool, state.lanes, state.lines, state.late,
-        stream, arrivals.time[arrival], order,
-    )  # fmt: skip
+        state.slots, state.notes, state.pool, state.lanes, state.lines, stream, time
+    )
+    if state.pool[0].tracked:
+        windows.write_note(
+            state.notes, state.pool, state.lanes, state.late, stream, slot, time, order, in_order
+        )
     state.slots[slot].code = arrivals.code[arrival]
     state.slots[slot].row = arrivals.row[arrival]
     if state.gate[0].has_importance:
@@ -278,9 +291,11 @@ def settle(state, arrivals, stream, arrival, order):
             state.arena, state.arena_used, arrivals.items, arrivals.weights,
             arrivals.spans[arrival, term, 0], length, slot,
         )  # fmt: skip
-    state.slots[slot].matchable = arrivals.matchable[arrival]
     if arrivals.matchable[arrival]:
+        state.slots[slot].older = -1
         enter_index(state, stream, slot)
+    else:
+        state.slots[slot].older = windows.NOT_INDEXED
     return slot
 
 
@@ -293,7 +308,7 @@ def take(state, stream):
         slot = windows.expired_head(state.slots, state.notes, state.lanes, state.lines, stream, 0)
         if slot >= 0:
             state.lanes[stream].expired += 1
-            forget(state, slot)
+            forget(state, stream, slot)
 
 
 @inlined
@@ -314,8 +329,9 @@ def make_room(state, stream, size, priority):
     account = state.lanes[stream].account
     slot = budget.victim(state.accounts, state.queues, state.notes, account, size, priority)
     while slot >= 0:
-        state.lanes[state.slots[slot].stream].evicted += 1
-        forget(state, slot)
+        loser = np.int64(state.notes[slot].stream)
+        state.lanes[loser].evicted += 1
+        forget(state, loser, slot)
         slot = budget.victim(state.accounts, state.queues, state.notes, account, size, priority)
     return slot == budget.NOBODY
 
@@ -359,16 +375,18 @@ def look_ahead(state, arrivals, stream, arrival):
     lane = state.lanes[stream]
     if lane.index == HASH or state.lanes[other].index == HASH:
         last = arrivals.end[stream] - 1
-        hash_table.warm_bucket(state.buckets, arrivals.code[min(arrival + 2 * AHEAD, last)])
-        code = arrivals.code[min(arrival + AHEAD, last)]
-        hash_table.warm_chain(state.buckets, state.slots, other, hash_table.OLDEST, code)
-        hash_table.warm_chain(state.buckets, state.slots, stream, hash_table.NEWEST, code)
-        code = arrivals.code[min(arrival + AHEAD // 2, last)]
-        hash_table.warm_second(state.buckets, state.slots, other, code)
+        code = arrivals.code[min(arrival + 2 * AHEAD, last)]
+        hash_table.warm_bucket(state.buckets, hash_table.bucket_of(state.buckets, code))
+        bucket = hash_table.bucket_of(state.buckets, arrivals.code[min(arrival + AHEAD, last)])
+        hash_table.warm_chain(state.buckets, state.slots, other, hash_table.OLDEST, bucket)
+        hash_table.warm_chain(state.buckets, state.slots, stream, hash_table.NEWEST, bucket)
+        bucket = hash_table.bucket_of(state.buckets, arrivals.code[min(arrival + AHEAD // 2, last)])
+        hash_table.warm_second(state.buckets, state.slots, other, bucket)
         if lane.begin + AHEAD < lane.end:
             slot = state.lines[stream, lane.begin + AHEAD]
             if slot >= 0:
-                hash_table.warm_bucket(state.buckets, state.slots[slot].code)
+                bucket = hash_table.bucket_of(state.buckets, state.slots[slot].code)
+                hash_table.warm_bucket(state.buckets, bucket)
 
 
 @kernel
@@ -393,7 +411,7 @@ def run(state, arrivals, work, output):
             return NEED_OUTPUT
         take(state, stream)
         admit(state, arrivals, stream, arrival)
-        windows.note_peak(state.pool, state.lanes)
+        windows.note_peak(state.pool, state.lanes[stream])
         cursor[stream] += 1
 
 

@@ -1,7 +1,8 @@
 """Hash index: buckets that keep their order of arrival (kang2003, section 4.2).
 
 Law: a bucket is a doubly linked chain from the oldest node to the newest, so insertion, expiry and
-eviction are one access each. Serves equality only.
+eviction are one access each. Serves equality only. The oldest node's link to an older one is never
+read, so that expiry need not touch the second node.
 
 A node is a record with the fields `newer` and `older`: a slot, or a posting of the inverted index.
 The ends of a bucket's chains stand side by side for all streams (`bounds[bucket, stream]`): a tuple
@@ -34,12 +35,11 @@ def empty(streams: int, capacity: int) -> NDArray[np.int32]:
 def bucket_of(bounds, code):
     # The high half of the product is well mixed; it is scaled to the number of buckets.
     mixed = (np.uint64(code) * _MULTIPLIER) >> _HALF
-    return np.int64((mixed * np.uint64(bounds.shape[0])) >> _HALF)
+    return (mixed * np.uint64(bounds.shape[0])) >> _HALF
 
 
 @inlined
-def insert(bounds, nodes, stream, code, node):
-    bucket = bucket_of(bounds, code)
+def insert(bounds, nodes, stream, bucket, node):
     newest = bounds[bucket, stream, NEWEST]
     nodes[node].older = newest
     nodes[node].newer = -1
@@ -51,18 +51,18 @@ def insert(bounds, nodes, stream, code, node):
 
 
 @inlined
-def remove(bounds, nodes, stream, code, node):
+def remove(bounds, nodes, stream, bucket, node):
     newer = nodes[node].newer
-    older = nodes[node].older
-    if newer >= 0:
-        nodes[newer].older = older
-    if older >= 0:
-        nodes[older].newer = newer
-    if newer < 0 or older < 0:
-        bucket = bucket_of(bounds, code)
-        if older < 0:
-            bounds[bucket, stream, OLDEST] = newer
+    if bounds[bucket, stream, OLDEST] == node:
+        bounds[bucket, stream, OLDEST] = newer
         if newer < 0:
+            bounds[bucket, stream, NEWEST] = -1
+    else:
+        older = nodes[node].older
+        nodes[older].newer = newer
+        if newer >= 0:
+            nodes[newer].older = older
+        else:
             bounds[bucket, stream, NEWEST] = older
 
 
@@ -85,15 +85,15 @@ def probe(bounds, slots, stream, code, found):
 
 
 @inlined
-def warm_bucket(bounds, code):
+def warm_bucket(bounds, bucket):
     """Bring a bucket near that will be probed soon."""
-    prefetch(bounds.ctypes.data + bucket_of(bounds, code) * bounds.shape[1] * 8)
+    prefetch(bounds.ctypes.data + np.int64(bucket) * bounds.shape[1] * 8)
 
 
 @inlined
-def warm_second(bounds, nodes, stream, code):
+def warm_second(bounds, nodes, stream, bucket):
     """Bring the second node of a chain near, whose first is near already."""
-    node = np.int64(bounds[bucket_of(bounds, code), stream, OLDEST])
+    node = np.int64(bounds[bucket, stream, OLDEST])
     if node >= 0:
         node = np.int64(nodes[node].newer)
         if node >= 0:
@@ -101,8 +101,8 @@ def warm_second(bounds, nodes, stream, code):
 
 
 @inlined
-def warm_chain(bounds, nodes, stream, end, code):
+def warm_chain(bounds, nodes, stream, end, bucket):
     """Bring one end of a chain near, whose bucket is near already."""
-    node = np.int64(bounds[bucket_of(bounds, code), stream, end])
+    node = np.int64(bounds[bucket, stream, end])
     if node >= 0:
         prefetch(nodes.ctypes.data + node * nodes.itemsize)

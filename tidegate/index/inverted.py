@@ -45,13 +45,15 @@ def store(arena, used, items, weights, begin, length, slot):
 @kernel
 def insert(lists, arena, stream, begin, length):
     for place in range(begin, begin + length):
-        hash_table.insert(lists, arena, stream, arena[place].member, place)
+        bucket = hash_table.bucket_of(lists, arena[place].member)
+        hash_table.insert(lists, arena, stream, bucket, place)
 
 
 @kernel
 def remove(lists, arena, stream, begin, length):
     for place in range(begin, begin + length):
-        hash_table.remove(lists, arena, stream, arena[place].member, place)
+        bucket = hash_table.bucket_of(lists, arena[place].member)
+        hash_table.remove(lists, arena, stream, bucket, place)
 
 
 @kernel

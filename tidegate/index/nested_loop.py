@@ -7,6 +7,7 @@ probe touches every retained tuple. Serves every predicate.
 from __future__ import annotations
 
 from tidegate.kernel import inlined
+from tidegate.windows import NOT_INDEXED
 
 
 @inlined
@@ -15,7 +16,7 @@ def probe(slots, lanes, lines, stream, found):
     count = 0
     for position in range(lanes[stream].begin, lanes[stream].end):
         slot = lines[stream, position]
-        if slot >= 0 and slots[slot].matchable:
+        if slot >= 0 and slots[slot].older != NOT_INDEXED:
             found[count] = slot
             count += 1
     return count

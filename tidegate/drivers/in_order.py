@@ -1,0 +1,181 @@
+"""The common case of a two-way join: equal keys, time windows, no budget, nobody comes late.
+
+Law: the same steps on the same state as `two_way`, so either driver can go on where the other
+stopped. What is left out is only what cannot happen here: everybody leaves at the head of its line,
+whoever is retained after expiry is in the window of the arrival, and no predicate is left to check
+after the key.
+
+It is a loop of its own because it is worth it: a third of the instructions of the general driver
+for each tuple, and compiled in a fraction of the time.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from tidegate import windows
+from tidegate.drivers import predicates
+from tidegate.drivers.plan import HASH
+from tidegate.drivers.state import State
+from tidegate.drivers.two_way import DONE, NEED_OUTPUT, NEED_SLOTS
+from tidegate.index import hash_table
+from tidegate.kernel import inlined, kernel
+from tidegate.streams import earliest
+
+# How many tuples of a stream ahead something is fetched: far enough to hide a cache miss, near
+# enough to be still there. What a fetch needs was fetched by one that looks further ahead.
+FAR, NEAR, NEXT = 16, 8, 4
+
+
+def serves(state: State) -> bool:
+    """Can this driver take the next arrivals?"""
+    extras = len(state.bands) + len(state.set_terms) + len(state.thetas)
+    return not state.pool[0].tracked and extras == 0 and bool((state.lanes.index == HASH).all())
+
+
+@inlined
+def expire(state, watermark):
+    """Forget the heads of all lines that are dead at the watermark."""
+    for stream in range(len(state.lanes)):
+        lane = state.lanes[stream]
+        while lane.begin < lane.end:
+            slot = state.lines[stream, lane.begin]
+            if slot >= 0:
+                if state.slots[slot].time + lane.window >= watermark:
+                    break
+                if state.slots[slot].older != windows.NOT_INDEXED:
+                    bucket = hash_table.bucket_of(state.buckets, state.slots[slot].code)
+                    hash_table.remove(state.buckets, state.slots, stream, bucket, slot)
+                windows.vacate(
+                    state.slots, state.pool, state.lanes, state.lines, stream, lane.begin, slot
+                )
+                lane.expired += 1
+            lane.begin += 1
+
+
+@inlined
+def meet(state, arrivals, output, stream, bucket, arrival):
+    """Write all matches; returns how many results there are now, more than fit if there is no room.
+
+    What is written beyond the results that are counted in `output.filled` does no harm.
+    """
+    other = 1 - stream
+    code = arrivals.code[arrival]
+    row = arrivals.row[arrival]
+    weighed = state.gate[0].has_importance
+    room = len(output.importance)
+    results = output.filled[0]
+    comparisons = 0
+    gained = 0.0
+    node = state.buckets[bucket, other, hash_table.OLDEST]
+    while node >= 0:
+        comparisons += 1
+        if state.slots[node].code == code:
+            if results < room:
+                output.rows[stream, results] = row
+                output.rows[other, results] = state.slots[node].row
+                if weighed:
+                    importance = predicates.combined(
+                        state.gate[0].combine, arrivals.importance[arrival], state.importance[node]
+                    )
+                    output.importance[results] = importance
+                    gained += importance
+            results += 1
+        node = state.slots[node].newer
+    if results <= room:
+        state.gate[0].importance_out += gained
+        state.gate[0].results += results - output.filled[0]
+        state.lanes[stream].comparisons += comparisons
+        state.lanes[stream].visits += 1
+    return results
+
+
+@inlined
+def settle(state, arrivals, stream, bucket, arrival):
+    """Give the arrival a slot, in its window and in its index."""
+    slot = windows.occupy(
+        state.slots, state.notes, state.pool, state.lanes, state.lines,
+        stream, arrivals.time[arrival],
+    )  # fmt: skip
+    state.slots[slot].code = arrivals.code[arrival]
+    state.slots[slot].row = arrivals.row[arrival]
+    if state.gate[0].has_importance:
+        state.importance[slot] = arrivals.importance[arrival]
+    if arrivals.matchable[arrival]:
+        hash_table.insert(state.buckets, state.slots, stream, bucket, slot)
+    else:
+        state.slots[slot].older = windows.NOT_INDEXED
+    windows.note_peak(state.pool, state.lanes[stream])
+
+
+@inlined
+def look_ahead(state, work, stream, arrival):
+    """Bring near what the next arrivals of the stream, and its next expiries, will touch."""
+    other = 1 - stream
+    hash_table.warm_bucket(state.buckets, work.bucket[np.uint64(arrival + FAR)])
+    bucket = work.bucket[np.uint64(arrival + NEAR)]
+    hash_table.warm_chain(state.buckets, state.slots, other, hash_table.OLDEST, bucket)
+    hash_table.warm_chain(state.buckets, state.slots, stream, hash_table.NEWEST, bucket)
+    bucket = work.bucket[np.uint64(arrival + NEXT)]
+    hash_table.warm_second(state.buckets, state.slots, other, bucket)
+    lane = state.lanes[stream]
+    if lane.begin + NEAR < lane.end:
+        slot = state.lines[stream, lane.begin + NEAR]
+        if slot >= 0:
+            hash_table.warm_bucket(
+                state.buckets, hash_table.bucket_of(state.buckets, state.slots[slot].code)
+            )
+
+
+@inlined
+def step(state, arrivals, work, output, stream):
+    """Take the next arrival of a stream; returns what is missing, with nothing done, or DONE."""
+    arrival = np.uint64(work.cursor[stream])
+    time = arrivals.time[arrival]
+    gate = state.gate
+    lane = state.lanes[stream]
+    need = DONE
+    if time < gate[0].clock:
+        lane.too_late += 1
+    else:
+        gate[0].clock = time
+        gate[0].watermark = time
+        look_ahead(state, work, stream, work.cursor[stream])
+        expire(state, time)
+        bucket = work.bucket[arrival]
+        if state.pool[0].unused == 0:
+            need = NEED_SLOTS
+        elif arrivals.matchable[arrival]:
+            results = meet(state, arrivals, output, stream, bucket, arrival)
+            if results > len(output.importance):
+                output.filled[1] = results - output.filled[0]
+                need = NEED_OUTPUT
+            else:
+                output.filled[0] = results
+        if need == DONE:
+            lane.taken += 1
+            gate[0].order += 1
+            settle(state, arrivals, stream, bucket, arrival)
+    if need == DONE:
+        work.cursor[stream] += 1
+    return need
+
+
+@kernel
+def run(state, arrivals, work, output):
+    """Take arrivals one by one until all are taken or something is needed."""
+    if work.hashed[0] != len(state.buckets):
+        work.hashed[0] = len(state.buckets)
+        for arrival in range(len(arrivals.code)):
+            work.bucket[arrival] = hash_table.bucket_of(state.buckets, arrivals.code[arrival])
+    need = DONE
+    while need == DONE:
+        # Written out for both streams: the compiler then knows the stream of each step.
+        stream = earliest(arrivals.time, work.cursor, arrivals.end)
+        if stream == 0:
+            need = step(state, arrivals, work, output, 0)
+        elif stream == 1:
+            need = step(state, arrivals, work, output, 1)
+        else:
+            break
+    return need
