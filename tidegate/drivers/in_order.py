@@ -34,23 +34,23 @@ def serves(state: State) -> bool:
 
 
 @inlined
-def expire(state, watermark):
-    """Forget the heads of all lines that are dead at the watermark."""
-    for stream in range(len(state.lanes)):
-        lane = state.lanes[stream]
-        while lane.begin < lane.end:
-            slot = state.lines[stream, lane.begin]
-            if slot >= 0:
-                if state.slots[slot].time + lane.window >= watermark:
-                    break
-                if state.slots[slot].older != windows.NOT_INDEXED:
-                    bucket = hash_table.bucket_of(state.buckets, state.slots[slot].code)
-                    hash_table.remove(state.buckets, state.slots, stream, bucket, slot)
-                windows.vacate(
-                    state.slots, state.pool, state.lanes, state.lines, stream, lane.begin, slot
-                )
-                lane.expired += 1
-            lane.begin += 1
+def expire(state, stream, watermark):
+    """Forget the head of the line of a stream as long as it is dead at the watermark."""
+    lane = state.lanes[stream]
+    begin = np.uint64(lane.begin)
+    end = np.uint64(lane.end)
+    while begin < end:
+        slot = state.lines[stream, begin]
+        if slot >= 0:
+            if state.slots[slot].time + lane.window >= watermark:
+                break
+            if state.slots[slot].older != windows.NOT_INDEXED:
+                bucket = hash_table.bucket_of(state.buckets, state.slots[slot].code)
+                hash_table.remove(state.buckets, state.slots, stream, bucket, slot)
+            windows.vacate(state.slots, state.pool, state.lanes, state.lines, stream, begin, slot)
+            lane.expired += 1
+        begin += np.uint64(1)
+    lane.begin = np.int64(begin)
 
 
 @inlined
@@ -141,7 +141,8 @@ def step(state, arrivals, work, output, stream):
         gate[0].clock = time
         gate[0].watermark = time
         look_ahead(state, work, stream, work.cursor[stream])
-        expire(state, time)
+        expire(state, 0, time)
+        expire(state, 1, time)
         bucket = work.bucket[arrival]
         if state.pool[0].unused == 0:
             need = NEED_SLOTS
