@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 import numba
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 
 from benchmarks.workload import STREAMS, Columns
@@ -124,7 +125,11 @@ class BareJoin:
         return int(index_pairs(*keys_and_times, self.window, self.bits, *self.positions))
 
     def joined(self) -> int:
-        """Find all matches and gather every column of both sides into fresh arrays."""
+        """Find all matches and gather every column of both sides into fresh arrays.
+
+        Their memory comes from the pool that the engine's results come from: with pages fresh from
+        the system the kernel would measure the system, some runs twice as slow as others.
+        """
         count = self.pairs()
         self.gathered(count)
         return count
@@ -133,6 +138,7 @@ class BareJoin:
         fresh: list[NDArray[np.generic]] = []
         for stream, positions in zip(STREAMS, self.positions, strict=True):
             for column in self.columns[stream].values():
-                fresh.append(np.empty(count, column.dtype))
+                block = pa.allocate_buffer(count * column.itemsize)
+                fresh.append(np.frombuffer(block, column.dtype))
                 gather(column, positions[:count], fresh[-1])
         return fresh

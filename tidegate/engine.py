@@ -101,7 +101,7 @@ class JoinEngine:
         self._payloads = [None if schema is None else Payload(schema) for schema in self._schemas]
         self._output_schema = self._make_output_schema()
         self._state = state_of(self.spec, binding)
-        self._disorder = [0] * len(self.spec.streams)  # rows that a row overtook in its push
+        self._disorder = [0] * len(self.spec.streams)  # the largest of all pushes
         self._importance = np.zeros(0)
         self._scratch: Output | None = None
 
@@ -237,9 +237,9 @@ class JoinEngine:
                 table, part = table.filter(pa.array(kept)), select(part, kept)
             payload = self._payloads[stream]
             assert payload is not None
-            part, address = by_time(part, payload.append(table, self._alive_from(stream)))
-            ahead = np.maximum.accumulate(address) - address
-            self._disorder[stream] = max(self._disorder[stream], int(ahead.max(initial=0)))
+            base = payload.append(table, self._alive_from(stream))
+            part, address, disorder = by_time(part, base)
+            self._disorder[stream] = max(self._disorder[stream], disorder)
             if self._state.gate[0].by_bytes and len(address):
                 sizes.append(row_sizes(table)[address - address.min()] + SLOT_BYTES)
             parts[stream] = part
@@ -302,7 +302,7 @@ class JoinEngine:
             found=np.empty(capacity, np.int64),
             totals=np.zeros((capacity, 2)),
             group=np.zeros((groups, 3), np.int64),
-            bucket=np.zeros(len(arrivals.time) + in_order.FAR, np.uint64),
+            bucket=in_order.room_for_buckets(len(arrivals.time)),
             hashed=np.zeros(1, np.int64),
         )
 

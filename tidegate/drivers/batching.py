@@ -36,13 +36,17 @@ def select(encoded: Encoded, rows: NDArray[np.bool_] | NDArray[np.int64]) -> Enc
     )
 
 
-def by_time(encoded: Encoded, base: int) -> tuple[Encoded, NDArray[np.int64]]:
-    """The rows in order of time, and the address of the payload of each."""
+def by_time(encoded: Encoded, base: int) -> tuple[Encoded, NDArray[np.int64], int]:
+    """The rows in order of time, the address of the payload of each, and their disorder.
+
+    The disorder is how far an address can lie below one that stands before it.
+    """
     address = np.arange(base, base + len(encoded.time), dtype=np.int64)
     if len(encoded.time) > 1 and (encoded.time[1:] < encoded.time[:-1]).any():
         order = np.argsort(encoded.time, kind="stable")
-        return select(encoded, order), address[order]
-    return encoded, address
+        overtaken = np.maximum.accumulate(order) - order
+        return select(encoded, order), address[order], int(overtaken.max())
+    return encoded, address, 0
 
 
 def _joined(parts: Sequence[NDArray[Any]]) -> NDArray[Any]:

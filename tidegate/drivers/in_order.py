@@ -12,6 +12,7 @@ for each tuple, and compiled in a fraction of the time.
 from __future__ import annotations
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tidegate import windows
 from tidegate.drivers import predicates
@@ -20,7 +21,6 @@ from tidegate.drivers.state import State
 from tidegate.drivers.two_way import DONE, NEED_OUTPUT, NEED_SLOTS
 from tidegate.index import hash_table
 from tidegate.kernel import inlined, kernel
-from tidegate.streams import earliest
 
 # How many tuples of a stream ahead something is fetched: far enough to hide a cache miss, near
 # enough to be still there. What a fetch needs was fetched by one that looks further ahead.
@@ -31,6 +31,13 @@ def serves(state: State) -> bool:
     """Can this driver take the next arrivals?"""
     extras = len(state.bands) + len(state.set_terms) + len(state.thetas)
     return not state.pool[0].tracked and extras == 0 and bool((state.lanes.index == HASH).all())
+
+
+def room_for_buckets(arrivals: int) -> NDArray[np.uint32]:
+    """Room for the bucket of each arrival, and of some that are only looked at ahead."""
+    buckets = np.empty(arrivals + FAR, np.uint32)
+    buckets[arrivals:] = 0
+    return buckets
 
 
 @inlined
@@ -169,13 +176,14 @@ def run(state, arrivals, work, output):
         work.hashed[0] = len(state.buckets)
         for arrival in range(len(arrivals.code)):
             work.bucket[arrival] = hash_table.bucket_of(state.buckets, arrivals.code[arrival])
+    ends_one, ends_other = np.uint64(arrivals.end[0]), np.uint64(arrivals.end[1])
     need = DONE
     while need == DONE:
         # Written out for both streams: the compiler then knows the stream of each step.
-        stream = earliest(arrivals.time, work.cursor, arrivals.end)
-        if stream == 0:
+        one, other = np.uint64(work.cursor[0]), np.uint64(work.cursor[1])
+        if one < ends_one and (other == ends_other or arrivals.time[one] <= arrivals.time[other]):
             need = step(state, arrivals, work, output, 0)
-        elif stream == 1:
+        elif other < ends_other:
             need = step(state, arrivals, work, output, 1)
         else:
             break

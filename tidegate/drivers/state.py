@@ -55,5 +55,5 @@ class Work(NamedTuple):
     found: NDArray[np.int64]  # candidates of one probe
     totals: NDArray[np.float64]  # [slot, 2]: sums of the inverted index, zero between probes
     group: NDArray[np.int64]  # arrivals of one instant: (stream, arrival, slot)
-    bucket: NDArray[np.uint64]  # [arrival]: where the hash index looks for it (`in_order`)
+    bucket: NDArray[np.uint32]  # [arrival]: where the hash index looks for it (`in_order`)
     hashed: NDArray[np.int64]  # [0]: of how many buckets
