@@ -28,13 +28,28 @@ _LAZY = {
     "JoinResult": "tidegate.engine",
     "join": "tidegate.engine",
     "policies": "tidegate.shed.policies",
+    "age": "tidegate.policy",
+    "auto": "tidegate.policy",
+    "dgl": "tidegate.policy",
+    "dimpprob": "tidegate.policy",
+    "output": "tidegate.policy",
+    "priority": "tidegate.policy",
+    "prob": "tidegate.policy",
+    "random": "tidegate.policy",
+    "recent": "tidegate.policy",
+    "simp": "tidegate.policy",
+    "simpprob": "tidegate.policy",
+    "until_expiry": "tidegate.policy",
+    "value": "tidegate.policy",
     "configure": "tidegate.spark",
     "window_join": "tidegate.spark",
 }
 
 __all__ = [
-    "Cpu", "JoinEngine", "JoinResult", "JoinSpec", "Policy", "SpecError", "TidegateError", "band",
-    "configure", "inner_product", "join", "overlap", "policies", "rows", "theta", "window_join",
+    "Cpu", "JoinEngine", "JoinResult", "JoinSpec", "Policy", "SpecError", "TidegateError", "age",
+    "auto", "band", "configure", "dgl", "dimpprob", "inner_product", "join", "output", "overlap",
+    "policies", "priority", "prob", "random", "recent", "rows", "simp", "simpprob", "theta",
+    "until_expiry", "value", "window_join",
 ]  # fmt: skip
 
 

@@ -18,16 +18,17 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from tidegate import snapshot
-from tidegate.drivers import in_order, instant, memory, two_way
+from tidegate.drivers import in_order, instant, limited, memory, opening, two_way
 from tidegate.drivers.batching import arrivals_of, by_time, kept_rows, select
 from tidegate.drivers.binding import Binding, Encoded
+from tidegate.drivers.opening import shed_of
 from tidegate.drivers.options import SLOT_BYTES, state_of
 from tidegate.drivers.predicates import combined
 from tidegate.drivers.state import Output, Work
 from tidegate.encoding import plain_array
 from tidegate.payload import Payload, restored, row_sizes
 from tidegate.replay import replay
-from tidegate.shed.policies import policy_code
+from tidegate.shed.policies import recipe_of
 from tidegate.spec import JoinSpec, TidegateError
 from tidegate.streams import Arrivals
 
@@ -82,7 +83,7 @@ class JoinEngine:
             )
         if spec.cpu is not None:
             raise TidegateError("cpu is given, but this version has no CPU budgets; give None")
-        policy_code(spec.policy_choice.name)
+        recipe_of(spec.policy_choice)
         self.spec = spec
         self._schemas: list[pa.Schema | None] = [None] * len(spec.streams)
         self._payloads: list[Payload | None] = [None] * len(spec.streams)
@@ -104,6 +105,7 @@ class JoinEngine:
         self._disorder = [0] * len(self.spec.streams)  # the largest of all pushes
         self._importance = np.zeros(0)
         self._scratch: Output | None = None
+        self._shed = shed_of(self.spec, binding, self._state)
 
     # --- pushing --------------------------------------------------------------------------
 
@@ -185,7 +187,9 @@ class JoinEngine:
             for name, payload in zip(self.spec.streams, self._payloads, strict=True)
         ]
         scale = 1000 if finer else 1
-        self._state = snapshot.refill(self._state, binding, known, saved, scale)
+        self._state, self._shed = snapshot.refill(
+            self._state, self._shed, binding, known, saved, scale
+        )
 
     def _make_output_schema(self) -> pa.Schema:
         fields: list[pa.Field] = []
@@ -219,7 +223,10 @@ class JoinEngine:
             memory.start_tracking(state)
         state.gate[0].external = 1
         state.gate[0].watermark = max(int(state.gate[0].watermark), moment)
-        two_way.expire_now(state)
+        if self._shed is None:
+            two_way.expire_now(state)
+        else:
+            limited.expire_now(state, self._shed)
 
     def _arrivals(
         self, given: Mapping[int, pa.Table], encoded: Mapping[int, Encoded]
@@ -265,20 +272,18 @@ class JoinEngine:
     # --- running --------------------------------------------------------------------------
 
     def _run(self, arrivals: Arrivals) -> list[pa.Table]:
-        if self.spec.ties == "instant":
-            driver = instant.run
-        else:
-            driver = in_order.run if in_order.serves(self._state) else two_way.run
         work = self._work(arrivals)
         if self._scratch is None:
             self._scratch = self._output(OUTPUT_ROOM)
         output = self._scratch
         tables: list[pa.Table] = []
         while True:
-            need = driver(self._state, arrivals, work, output)
+            need = self._drive(arrivals, work, output)
             if need == two_way.NEED_SLOTS:
                 capacity = 2 * len(self._state.slots)
                 self._state = memory.with_more_slots(self._state, capacity)
+                if self._shed is not None:
+                    self._shed = opening.with_more_slots(self._shed, capacity)
                 work = work._replace(
                     found=np.empty(capacity, np.int64), totals=np.zeros((capacity, 2))
                 )
@@ -293,6 +298,14 @@ class JoinEngine:
                     return tables
                 if output.filled[1] > len(output.importance):
                     output = self._output(int(output.filled[1]))
+
+    def _drive(self, arrivals: Arrivals, work: Work, output: Output) -> int:
+        if self.spec.ties == "instant":
+            return int(instant.run(self._state, self._shed, arrivals, work, output))
+        if self._shed is not None:
+            return int(limited.run(self._state, self._shed, arrivals, work, output))
+        driver = in_order.run if in_order.serves(self._state) else two_way.run
+        return int(driver(self._state, arrivals, work, output))
 
     def _work(self, arrivals: Arrivals) -> Work:
         capacity = len(self._state.slots)
@@ -390,7 +403,7 @@ class JoinEngine:
         if self._state.gate[0].by_bytes:
             return int(self._state.accounts.used.sum())
         stored = sum(payload.nbytes for payload in self._payloads if payload is not None)
-        return stored + memory.nbytes(self._state)
+        return stored + memory.nbytes(self._state) + opening.nbytes(self._shed)
 
     def stats(self) -> dict[str, int | float]:
         """What became of every row, and what it cost: totals, and per stream as `name_stream`."""
@@ -442,7 +455,9 @@ class JoinEngine:
             "rejected": [dict(counter) for counter in self._rejected],
             "bytes_peak": self._bytes_peak,
         }
-        return snapshot.dump(self.spec, self._state, self._schemas, self._payloads, counted)
+        return snapshot.dump(
+            self.spec, self._state, self._shed, self._schemas, self._payloads, counted
+        )
 
     @classmethod
     def restore(cls, blob: bytes, spec: JoinSpec | None = None) -> JoinEngine:
@@ -456,7 +471,9 @@ class JoinEngine:
         engine._rows_in = saved.counted["rows_in"]
         engine._rejected = [Counter(counts) for counts in saved.counted["rejected"]]
         engine._bytes_peak = saved.counted["bytes_peak"]
-        engine._state = snapshot.refill(engine._state, engine._binding, engine._payloads, saved)
+        engine._state, engine._shed = snapshot.refill(
+            engine._state, engine._shed, engine._binding, engine._payloads, saved
+        )
         return engine
 
 

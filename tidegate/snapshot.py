@@ -2,7 +2,7 @@
 
 Law: a snapshot holds for each stream one Arrow IPC stream, its retained rows in order of arrival,
 payload and notes side by side; the schema metadata of the first holds the version, the spec and
-the counters as JSON. There is no pickle. Codes and indexes are not written: they are made again
+the counters as JSON. Under a budget a last one holds what was learned. There is no pickle. Codes and indexes are not written: they are made again
 from the payload, and slots keep their numbers, so that nothing depends on where a tuple stood.
 """
 
@@ -18,19 +18,21 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from tidegate import heap
-from tidegate.drivers import memory
+from tidegate.drivers import learned, memory, opening
 from tidegate.drivers.batching import arrivals_of
 from tidegate.drivers.binding import Binding
 from tidegate.drivers.state import State
 from tidegate.index import inverted
 from tidegate.payload import Payload, restored
+from tidegate.shed.ledger import Shed
 from tidegate.spec import JoinSpec, SpecError, TidegateError
 from tidegate.windows import NOT_INDEXED, Records
 
 VERSION = 1
 _METADATA = b"tidegate"
 _UNUSED = b"tidegate_unused_slots"
-_NOTES = ("number", "order", "priority", "size")
+_NOTES = ("number", "order")
+_MEMBERS = ("priority", "basis", "born", "cost", "key", "monitor")  # under a budget
 _MARK = "_tidegate_"
 # Options come from the spec and the binding, never from a snapshot.
 _OPTIONS = {
@@ -51,6 +53,7 @@ class Saved(NamedTuple):
     tables: list[pa.Table]  # payload and notes of each stream
     capacity: int
     unused: NDArray[np.int32]
+    learned: pa.Table | None
 
 
 def _plain(records: Records) -> list[dict[str, Any]]:
@@ -72,7 +75,7 @@ def _unused_chain(state: State) -> NDArray[np.int32]:
     return chain[:cut]
 
 
-def _stream_table(state: State, stream: int, payload: Payload) -> pa.Table:
+def _stream_table(state: State, shed: Shed | None, stream: int, payload: Payload) -> pa.Table:
     line = memory.line_of(state, stream)
     stored = payload.gather(state.slots.row[line])
     columns = [
@@ -82,6 +85,8 @@ def _stream_table(state: State, stream: int, payload: Payload) -> pa.Table:
     table = pa.Table.from_arrays(columns, schema=payload.schema)
     notes = {"slot": pa.array(line.astype(np.int32))}
     notes |= {name: pa.array(state.notes[name][line]) for name in _NOTES}
+    if shed is not None:
+        notes |= {name: pa.array(shed.members[name][line]) for name in _MEMBERS}
     is_late = (state.notes.late_place[line] >= 0) & bool(state.pool[0].tracked)
     notes["late"] = pa.array(is_late)
     for name, column in notes.items():
@@ -92,6 +97,7 @@ def _stream_table(state: State, stream: int, payload: Payload) -> pa.Table:
 def dump(
     spec: JoinSpec,
     state: State,
+    shed: Shed | None,
     schemas: Sequence[pa.Schema | None],
     payloads: Sequence[Payload | None],
     counted: dict[str, Any],
@@ -116,12 +122,16 @@ def dump(
     for stream, payload in enumerate(payloads):
         if payload is None and not (first and stream == len(payloads) - 1):
             continue
-        table = pa.table({}) if payload is None else _stream_table(state, stream, payload)
+        table = pa.table({}) if payload is None else _stream_table(state, shed, stream, payload)
         if first:
             table = table.replace_schema_metadata(
                 {_METADATA: json.dumps(about), _UNUSED: _unused_chain(state).tobytes()}
             )
             first = False
+        with pa.ipc.new_stream(sink, table.schema) as writer:
+            writer.write_table(table)
+    if shed is not None:
+        table = learned.dump(shed)
         with pa.ipc.new_stream(sink, table.schema) as writer:
             writer.write_table(table)
     return sink.getvalue()
@@ -156,6 +166,7 @@ def load(blob: bytes, spec: JoinSpec | None = None) -> Saved:
         tables=[t.replace_schema_metadata(None) for t in tables[: len(schemas)]],
         capacity=about["capacity"],
         unused=np.frombuffer(metadata[_UNUSED], np.int32),
+        learned=tables[-1] if learned.is_learned(tables[-1]) else None,
     )
 
 
@@ -170,41 +181,58 @@ def _read_spec(written: str | None) -> JoinSpec:
 
 def refill(
     state: State,
+    shed: Shed | None,
     binding: Binding,
     payloads: Sequence[Payload | None],
     saved: Saved,
     scale: int = 1,
-) -> State:
+) -> tuple[State, Shed | None]:
     """Put what was saved into a fresh state; `scale` turns saved times into those of the state."""
     if saved.capacity > len(state.slots):
         state = memory.with_more_slots(state, saved.capacity)
+        shed = shed and opening.with_more_slots(shed, saved.capacity)
     for name, rows in saved.records.items():
         target = getattr(state, name)
         for record, values in zip(target, rows, strict=True):
             for field in values.keys() - _OPTIONS:
                 is_time = field in _TIMES and values[field] > _LONG_AGO
                 record[field] = values[field] * scale if is_time else values[field]
-    # The heaps are filled again below.
-    state.pool[0].late = 0
-    state.accounts.count = 0
+    state.pool[0].late = 0  # the heap is filled again below
     tables = iter(saved.tables)
     for stream, payload in enumerate(payloads):
         if payload is not None:
-            state = _refill_stream(state, binding, stream, payload, next(tables))
+            state = _refill_stream(state, shed, binding, stream, payload, next(tables), scale)
     _chain_unused(state, saved.unused)
     memory.reindex(state)
-    return state
+    if shed is not None:
+        assert saved.learned is not None
+        shed = learned.refill(shed, saved.learned, state, scale)
+    return state, shed
 
 
 def _refill_stream(
-    state: State, binding: Binding, stream: int, payload: Payload, table: pa.Table
+    state: State,
+    shed: Shed | None,
+    binding: Binding,
+    stream: int,
+    payload: Payload,
+    table: pa.Table,
+    scale: int,
 ) -> State:
-    notes = {name: table.column(_MARK + name).to_numpy() for name in ("slot", "late", *_NOTES)}
-    rows = table.drop_columns([_MARK + name for name in notes])
+    named = ("slot", "late", *_NOTES, *(() if shed is None else _MEMBERS))
+    notes = {name: table.column(_MARK + name).to_numpy() for name in named}
+    rows = table.drop_columns([_MARK + name for name in named])
     line = notes.pop("slot").astype(np.int64)
     late = notes.pop("late")
-    for name, values in notes.items():
-        state.notes[name][line] = values
+    for name in _NOTES:
+        state.notes[name][line] = notes[name]
+    if shed is not None:
+        for name in _MEMBERS:
+            shed.members[name][line] = notes[name]
+        if state.lanes[stream].is_time_window:
+            shed.members.born[line] *= scale
+        shed.members.stream[line] = stream
+        shed.members.order[line] = notes["order"]
     state.slots.row[line] = np.arange(len(line)) + payload.append(rows)
     state.notes.stream[line] = stream
     lane = state.lanes[stream]
@@ -214,16 +242,8 @@ def _refill_stream(
     state = write_codes(state, binding, stream, line, rows)
     state.notes.deadline[line] = state.slots.time[line] + lane.window
     state.notes.late_place[line] = -1
-    state.notes.queue_place[line] = -1
     for slot in line[late]:
-        state.pool[0].late = heap.push(
-            state.late, state.notes, heap.DEADLINE, int(state.pool[0].late), slot
-        )
-    if state.gate[0].limited:
-        account = state.accounts[lane.account]
-        queue = state.queues[lane.account]
-        for slot in line:
-            account.count = heap.push(queue, state.notes, heap.PRIORITY, int(account.count), slot)
+        state.pool[0].late = heap.push(state.late, state.notes, int(state.pool[0].late), slot)
     return state
 
 

@@ -47,11 +47,8 @@ NOTE = np.dtype(
     [
         ("number", np.int64),  # n-th tuple taken from its stream
         ("order", np.int64),  # n-th tuple taken from all streams
-        ("priority", np.float64),  # under a budget
-        ("size", np.int64),  # under a budget: 1, or its bytes
         ("deadline", np.int64),  # last moment at which it is alive (time windows)
         ("place", np.int32),  # where it stands in its line
-        ("queue_place", np.int32),  # where it stands in the heap of its account
         ("late_place", np.int32),  # where it stands in the heap of late tuples, -1: in order
         ("stream", np.int32),
     ]
@@ -169,11 +166,10 @@ def write_note(notes, pool, lanes, late, stream, slot, time, order, in_order):
     note.place = lane.end - 1
     note.number = lane.taken - 1
     note.order = order
-    note.queue_place = -1
     note.late_place = -1
     note.deadline = time + lane.window
     if lane.is_time_window and not in_order:
-        pool[0].late = heap.push(late, notes, heap.DEADLINE, pool[0].late, slot)
+        pool[0].late = heap.push(late, notes, pool[0].late, slot)
 
 
 @inlined
@@ -191,7 +187,7 @@ def vacate(slots, pool, lanes, lines, stream, place, slot):
 def drop_note(notes, pool, late, slot):
     """Out of the heap of late tuples, if it stands there."""
     if notes[slot].late_place >= 0:
-        pool[0].late = heap.remove(late, notes, heap.DEADLINE, pool[0].late, notes[slot].late_place)
+        pool[0].late = heap.remove(late, notes, pool[0].late, notes[slot].late_place)
 
 
 @inlined

@@ -13,7 +13,10 @@ index but charged to no account. Admission then charges each of them or takes it
 
 from __future__ import annotations
 
+import numpy as np
+
 from tidegate import windows
+from tidegate.drivers import limited
 from tidegate.drivers.two_way import (
     DONE,
     EARLIER,
@@ -22,15 +25,13 @@ from tidegate.drivers.two_way import (
     expire,
     forget,
     in_time,
-    make_room,
     missing_room,
-    priority_of,
     probe,
     settle,
     take,
 )
+from tidegate.estimate import age_curve
 from tidegate.kernel import inlined, kernel
-from tidegate.shed import budget
 from tidegate.streams import earliest
 
 GATHER, PAIRS, ADMIT, MEET = range(4)
@@ -56,30 +57,47 @@ def gather(state, arrivals, work, stream):
 
 
 @inlined
-def admit_visitor(state, arrivals, stream, arrival, slot):
-    """Take a visitor, and retain it if its window and the budget let it live."""
+def admit_visitor(state, stream, slot):
+    """Take a visitor of an exact join."""
     take(state, stream)
     state.notes[slot].number = state.lanes[stream].taken - 1
     state.notes[slot].order = state.gate[0].order - 1
     if not state.lanes[stream].is_time_window and state.lanes[stream].window == 0:
         state.lanes[stream].expired += 1
         forget(state, stream, slot)
-    elif state.gate[0].limited:
+
+
+@inlined
+def admit_under_budget(state, shed, arrivals, stream, arrival, slot):
+    """Take a visitor, and retain it if its window and the budget let it live."""
+    limited.take(state, shed, stream)
+    state.notes[slot].number = state.lanes[stream].taken - 1
+    state.notes[slot].order = state.gate[0].order - 1
+    key = limited.key_of(state, shed, arrivals, arrival)
+    if not state.lanes[stream].is_time_window and state.lanes[stream].window == 0:
+        state.lanes[stream].expired += 1
+        limited.forget(state, shed, stream, slot, False)
+    else:
         size = arrivals.size[arrival] if state.gate[0].by_bytes else 1
-        priority = priority_of(state, arrivals, stream, arrival)
-        if make_room(state, stream, size, priority):
-            budget.charge(
-                state.accounts, state.queues, state.notes, state.lanes[stream].account,
-                slot, size, priority,
-            )  # fmt: skip
+        priority, base = limited.appraise(state, shed, arrivals, stream, arrival, key, size)
+        monitor = limited.monitor_for(state, shed, stream)
+        asked = np.inf if monitor >= 0 else priority
+        if limited.make_room(state, shed, stream, size, asked, base):
+            limited.charge(state, shed, stream, slot, key, size, priority, base, monitor)
         else:
             state.lanes[stream].refused += 1
-            forget(state, stream, slot)
+            limited.forget(state, shed, stream, slot, False)
+            if monitor >= 0:
+                age_curve.end(shed.curve, stream, monitor, False)
+    limited.settle_key(shed, key)
 
 
 @kernel
-def run(state, arrivals, work, output):
-    """Take instants one by one until all are taken or something is needed."""
+def run(state, shed, arrivals, work, output):
+    """Take instants one by one until all are taken or something is needed.
+
+    `shed` is None for an exact join, and the branches for the other kind are not compiled.
+    """
     gate = state.gate
     while True:
         phase = gate[0].phase
@@ -88,7 +106,10 @@ def run(state, arrivals, work, output):
             if stream < 0:
                 return DONE
             if in_time(gate, arrivals.time[work.cursor[stream]]):
-                expire(state)
+                if shed is None:
+                    expire(state)
+                else:
+                    limited.expire(state, shed)
                 gather(state, arrivals, work, stream)
             else:
                 state.lanes[stream].too_late += 1
@@ -107,14 +128,28 @@ def run(state, arrivals, work, output):
             missing = missing_room(state, arrivals, stream, arrival)
             if missing != DONE:
                 return missing
+        count = 0
         if phase != ADMIT:
             whom = NEWCOMERS if phase == PAIRS else EARLIER
-            if not probe(state, arrivals, work, output, stream, arrival, whom):
+            count = probe(state, arrivals, work, output, stream, arrival, whom)
+            if count < 0:
                 return NEED_OUTPUT
+            if shed is not None:
+                # Newcomers that meet inside the instant are no members yet.
+                if phase == MEET:
+                    limited.produced(state, shed, arrivals, arrival, count)
+                    limited.matched(state, shed, work, stream, count)
         if phase == PAIRS:
             slot = settle(state, arrivals, stream, arrival, gate[0].order)
             state.notes[slot].number = NOT_TAKEN
             work.group[gate[0].step, SLOT] = slot
+            if shed is not None:
+                limited.see(state, shed, arrivals, stream, arrival)
+                limited.produced(state, shed, arrivals, arrival, count)
         elif phase == ADMIT:
-            admit_visitor(state, arrivals, stream, arrival, work.group[gate[0].step, SLOT])
+            slot = work.group[gate[0].step, SLOT]
+            if shed is None:
+                admit_visitor(state, stream, slot)
+            else:
+                admit_under_budget(state, shed, arrivals, stream, arrival, slot)
         gate[0].step += 1

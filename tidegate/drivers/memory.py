@@ -65,7 +65,6 @@ def new_state(
         arena=records(inverted.POSTING, FIRST_ITEMS if len(set_terms) else 1),
         arena_used=np.zeros(1, np.int64),
         accounts=records(ACCOUNT, streams),
-        queues=np.zeros((streams, FIRST_SLOTS), np.int32),
     )
 
 
@@ -92,7 +91,6 @@ def with_more_slots(state: State, capacity: int) -> State:
         values=values,
         reals=values.view(np.float64),
         spans=_longer(state.spans, capacity),
-        queues=_longer(state.queues, capacity, axis=1),
     )
     if HASH in state.lanes.index:
         state = state._replace(buckets=hash_table.empty(len(state.lanes), capacity))
@@ -185,7 +183,6 @@ def start_tracking(state: State) -> None:
         notes.place[slots[slots >= 0]] = positions[slots >= 0]
     notes.deadline[line] = state.slots.time[line] + state.lanes.window[notes.stream[line]]
     notes.late_place[line] = -1
-    notes.queue_place[line] = -1
 
 
 def nbytes(state: State) -> int:

@@ -8,7 +8,6 @@ from tidegate.drivers import memory
 from tidegate.drivers.binding import Binding
 from tidegate.drivers.plan import IMPORTANCE_CODES, INDEX_CODES
 from tidegate.drivers.state import State
-from tidegate.shed.policies import policy_code
 from tidegate.spec import Band, Equal, InnerProduct, JoinSpec, Overlap
 from tidegate.windows import LANE, NOTE, SLOT, records
 
@@ -71,7 +70,6 @@ def state_of(spec: JoinSpec, binding: Binding) -> State:
     gate.lateness = binding.in_units(spec.lateness_window, "lateness")
     gate.limited = spec.memory is not None
     gate.by_bytes = spec.memory_bytes is not None
-    gate.policy = policy_code(spec.policy_choice.name)
     gate.seed = spec.seed
     state.accounts.capacity = capacities(spec)
     counted = any(window.kind == "rows" for window in spec.windows)

@@ -37,7 +37,6 @@ class State(NamedTuple):
     arena: Records
     arena_used: NDArray[np.int64]  # [0]
     accounts: Records
-    queues: NDArray[np.int32]  # [account, position] -> slot
 
 
 class Output(NamedTuple):

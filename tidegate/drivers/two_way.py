@@ -1,8 +1,8 @@
-"""The driver of two-way joins: expire -> probe -> emit -> admit -> shed, for each arrival.
+"""The driver of exact two-way joins: expire -> probe -> emit -> admit, for each arrival.
 
 Law: a tuple first probes, then is admitted; what leaves a window leaves its index in the same
 step. The driver owns the order of things and all counting; matching belongs to `predicates`,
-finding candidates to `index`, choosing victims to `shed`.
+finding candidates to `index`. The same steps under a budget: `limited`.
 
 It stops at any arrival when it needs something that only Python can give (room for more slots, or
 a drained output), returns what it needs, and goes on from there when it is called again: all that
@@ -18,7 +18,6 @@ from tidegate.drivers import predicates, trees
 from tidegate.drivers.plan import BTREE, HASH, INVERTED, NESTED_LOOP, SERVED_BY_CODE, TTREE
 from tidegate.index import hash_table, inverted, nested_loop
 from tidegate.kernel import inlined, kernel
-from tidegate.shed import budget, static
 from tidegate.streams import earliest
 
 DONE, NEED_SLOTS, NEED_NODES, NEED_ARENA, NEED_OUTPUT = range(5)
@@ -103,7 +102,10 @@ def candidates(state, arrivals, work, stream, arrival):
 
 @inlined
 def emit(state, arrivals, work, output, stream, arrival, count, whom):
-    """Turn the candidates that match into results."""
+    """Turn the candidates that match into results; they are moved to the front of `work.found`.
+
+    Returns how many they are.
+    """
     other = 1 - stream
     time = arrivals.time[arrival]
     kind = state.lanes[other].index
@@ -140,6 +142,7 @@ def emit(state, arrivals, work, output, stream, arrival, count, whom):
             state.thetas, state.values, slot, arrivals.values, arrival, stream == 0
         ):
             continue
+        work.found[results - before] = slot
         output.rows[stream, results] = arrivals.row[arrival]
         output.rows[other, results] = state.slots[slot].row
         if weighed:
@@ -152,22 +155,23 @@ def emit(state, arrivals, work, output, stream, arrival, count, whom):
     state.gate[0].importance_out += gained
     state.gate[0].results += results - before
     output.filled[0] = results
+    return results - before
 
 
 @inlined
 def probe(state, arrivals, work, output, stream, arrival, whom):
-    """Meet the opposite window; False, with nothing done, if the output has no room."""
-    fits = True
+    """Meet the opposite window: how many match; -1, with nothing done, if the output has no room."""
+    matches = 0
     if arrivals.matchable[arrival]:
         count, comparisons, visits = candidates(state, arrivals, work, stream, arrival)
         if output.filled[0] + count > len(output.importance):
             output.filled[1] = count
-            fits = False
+            matches = -1
         else:
             state.lanes[stream].comparisons += comparisons
             state.lanes[stream].visits += visits
-            emit(state, arrivals, work, output, stream, arrival, count, whom)
-    return fits
+            matches = emit(state, arrivals, work, output, stream, arrival, count, whom)
+    return matches
 
 
 @inlined
@@ -214,11 +218,9 @@ def leave_index(state, stream, slot):
 
 @inlined
 def forget(state, stream, slot):
-    """Remove a tuple of `stream` from index, budget and window alike."""
+    """Remove a tuple of `stream` from index and window alike."""
     if state.slots[slot].older != windows.NOT_INDEXED:
         leave_index(state, stream, slot)
-    if state.gate[0].limited and state.notes[slot].queue_place >= 0:
-        budget.release(state.accounts, state.queues, state.notes, state.lanes[stream].account, slot)
     place = state.lanes[stream].begin  # where nothing is noted, only heads of lines leave
     if state.pool[0].tracked:
         place = np.int64(state.notes[slot].place)
@@ -312,48 +314,12 @@ def take(state, stream):
 
 
 @inlined
-def priority_of(state, arrivals, stream, arrival):
-    """What the policy says of an arrival that was just taken."""
-    importance = 1.0
-    if state.gate[0].has_importance:
-        importance = arrivals.importance[arrival]
-    return static.priority(
-        state.gate[0].policy, state.gate[0].seed, stream,
-        state.lanes[stream].taken - 1, state.gate[0].order - 1, importance,
-    )  # fmt: skip
-
-
-@inlined
-def make_room(state, stream, size, priority):
-    """Evict until a tuple of this size and priority fits; False if it is refused instead."""
-    account = state.lanes[stream].account
-    slot = budget.victim(state.accounts, state.queues, state.notes, account, size, priority)
-    while slot >= 0:
-        loser = np.int64(state.notes[slot].stream)
-        state.lanes[loser].evicted += 1
-        forget(state, loser, slot)
-        slot = budget.victim(state.accounts, state.queues, state.notes, account, size, priority)
-    return slot == budget.NOBODY
-
-
-@inlined
 def admit(state, arrivals, stream, arrival):
-    """Retain the arrival if its window and the budget let it live."""
+    """Retain the arrival if its window lets it live."""
     if not state.lanes[stream].is_time_window and state.lanes[stream].window == 0:
         state.lanes[stream].expired += 1
-    elif not state.gate[0].limited:
-        settle(state, arrivals, stream, arrival, state.gate[0].order - 1)
     else:
-        size = arrivals.size[arrival] if state.gate[0].by_bytes else 1
-        priority = priority_of(state, arrivals, stream, arrival)
-        if make_room(state, stream, size, priority):
-            slot = settle(state, arrivals, stream, arrival, state.gate[0].order - 1)
-            budget.charge(
-                state.accounts, state.queues, state.notes, state.lanes[stream].account,
-                slot, size, priority,
-            )  # fmt: skip
-        else:
-            state.lanes[stream].refused += 1
+        settle(state, arrivals, stream, arrival, state.gate[0].order - 1)
 
 
 @inlined
@@ -407,7 +373,7 @@ def run(state, arrivals, work, output):
         missing = missing_room(state, arrivals, stream, arrival)
         if missing != DONE:
             return missing
-        if not probe(state, arrivals, work, output, stream, arrival, ANYBODY):
+        if probe(state, arrivals, work, output, stream, arrival, ANYBODY) < 0:
             return NEED_OUTPUT
         take(state, stream)
         admit(state, arrivals, stream, arrival)

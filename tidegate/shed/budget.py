@@ -1,66 +1,313 @@
 """The budget: how much may be retained, and who goes when it is too much.
 
 Law: after each tuple, what an account retains never exceeds its capacity, not by one tuple. The
-tuple with the smallest (priority, order of arrival) goes, the new one included; so of equal
+tuple with the smallest (priority, base, order of arrival) goes, the new one included; so of equal
 priorities the oldest goes (ojewole2006, section 4.3.1).
 
-An *account* is one share of the memory: one per stream, or a single one for all (`split="shared"`).
-Its slots stand in a heap by priority. Choosing a victim (here) is separate from removing it (the
-driver, which also knows the index).
+An *account* is one share of the memory: one per stream, or a single one for all. Each stream has a
+queue of its own; where streams share an account, the firsts of their queues are compared. Choosing
+a victim (here) is separate from removing it (the driver, which also knows the index).
 """
 
 from __future__ import annotations
 
 import numpy as np
 
-from tidegate import heap
-from tidegate.kernel import kernel
+from tidegate.estimate import age_curve, frequency
+from tidegate.kernel import inlined, kernel
+from tidegate.shed import ages, groups, queue, worth
+from tidegate.shed.ledger import BY_AGE, BY_KEY, CUMULATIVE, VALUE
 
 ACCOUNT = np.dtype(
     [
         ("capacity", np.int64),  # tuples or bytes
         ("used", np.int64),
         ("peak", np.int64),
-        ("count", np.int64),  # slots in its heap
     ]
 )
 
 NOBODY = -1
 REFUSED = -2
+NOT_A_MEMBER = -1
+_SMALLEST_SCALE = 1e-280  # stored priorities grow as the scale falls; before they overflow: anew
+
+
+# --- queues ------------------------------------------------------------------------------
 
 
 @kernel
-def victim(accounts, queues, notes, account, size, priority):
-    """Who must go so that a tuple of this size and priority can stay.
+def rebuild_by_tuple(queues, heaps, members, stream):
+    """A heap with one entry for each member of the stream."""
+    heap = heaps[stream]
+    count = 0
+    for slot in range(len(members)):
+        member = members[slot]
+        if member.order >= 0 and member.stream == stream and member.monitor < 0:
+            heap[count].priority = member.priority
+            heap[count].basis = member.basis
+            heap[count].order = member.order
+            heap[count].holder = slot
+            count += 1
+    queues[stream].count = count
+    queue.heapify(heap, count)
 
-    NOBODY if there is room, REFUSED if the new tuple is the one to go, otherwise a slot; ask again
-    after removing it.
+
+@kernel
+def rebuild_by_key(rule, queues, heaps, members, groups_, counts, stream):
+    """A heap with one entry for each key that has members in the stream."""
+    heap = heaps[stream]
+    count = 0
+    for key in range(len(groups_)):
+        group = groups_[key, stream]
+        if group.root >= 0:
+            first = members[group.root]
+            part = worth.key_worth(rule, counts, key, stream)
+            group.queued = worth.group_priority(rule, part, first.basis)
+            group.queued_order = first.order
+            heap[count].priority = group.queued
+            heap[count].basis = first.basis
+            heap[count].order = first.order
+            heap[count].holder = key
+            count += 1
+    queues[stream].count = count
+    queue.heapify(heap, count)
+
+
+@kernel
+def first_by_tuple(queues, heaps, members, stream):
+    """The slot with the smallest stored priority, or NOBODY."""
+    heap = heaps[stream]
+    count = queues[stream].count
+    found = np.int64(NOBODY)
+    while count > 0:
+        top = heap[0]
+        member = members[top.holder]
+        if member.order != top.order or top.priority > member.priority:
+            count = queue.pop(heap, count)
+        elif top.priority < member.priority:
+            queue.replace_top(heap, count, member.priority, member.basis, member.order)
+        else:
+            found = np.int64(top.holder)
+            break
+    queues[stream].count = count
+    return found
+
+
+@kernel
+def first_by_key(rule, queues, heaps, members, groups_, counts, stream):
+    """The slot with the smallest present priority, or NOBODY; its priority is in its group."""
+    heap = heaps[stream]
+    count = queues[stream].count
+    found = np.int64(NOBODY)
+    while count > 0:
+        top = heap[0]
+        group = groups_[top.holder, stream]
+        if (
+            group.root < 0 or top.priority != group.queued or top.order != group.queued_order
+        ):
+            count = queue.pop(heap, count)
+            continue
+        first = members[group.root]
+        part = worth.key_worth(rule, counts, top.holder, stream)
+        priority = worth.group_priority(rule, part, first.basis)
+        if priority == top.priority and first.order == top.order:
+            found = np.int64(group.root)
+            break
+        group.queued = priority
+        group.queued_order = first.order
+        queue.replace_top(heap, count, priority, first.basis, first.order)
+    queues[stream].count = count
+    return found
+
+
+@kernel
+def reweigh(rule, queues, heaps, members, groups_, counts, key, stream):
+    """The worth of a key has changed for the members of `stream`.
+
+    A rise is noticed when the group comes to the top; a fall must be queued at once.
     """
-    share = accounts[account]
-    if share.used + size <= share.capacity:
-        return np.int64(NOBODY)
-    if share.count == 0:
-        return np.int64(REFUSED)
-    lowest = np.int64(queues[account, 0])
-    return np.int64(REFUSED) if priority < notes[lowest].priority else lowest
+    group = groups_[key, stream]
+    if group.root < 0:
+        return
+    first = members[group.root]
+    part = worth.key_worth(rule, counts, key, stream)
+    priority = worth.group_priority(rule, part, first.basis)
+    if priority < group.queued or (priority == group.queued and first.order != group.queued_order):
+        if queues[stream].count == heaps.shape[1]:
+            rebuild_by_key(rule, queues, heaps, members, groups_, counts, stream)
+        else:
+            group.queued = priority
+            group.queued_order = first.order
+            queues[stream].count = queue.push(
+                heaps[stream], queues[stream].count, priority, first.basis, first.order, key
+            )
 
 
 @kernel
-def charge(accounts, queues, notes, account, slot, size, priority):
-    """The slot is retained from now on."""
-    notes[slot].size = size
-    notes[slot].priority = priority
-    share = accounts[account]
-    share.used += size
-    share.peak = max(share.peak, share.used)
-    share.count = heap.push(queues[account], notes, heap.PRIORITY, share.count, slot)
+def store(queues, heaps, members, slot, priority):
+    """Give a member another priority; see `reweigh`."""
+    member = members[slot]
+    falls = priority < member.priority
+    member.priority = priority
+    if falls:
+        stream = member.stream
+        if queues[stream].count == heaps.shape[1]:
+            rebuild_by_tuple(queues, heaps, members, stream)
+        else:
+            queues[stream].count = queue.push(
+                heaps[stream], queues[stream].count, priority, member.basis, member.order, slot
+            )
 
 
 @kernel
-def release(accounts, queues, notes, account, slot):
-    """The slot is retained no longer: its account gets the memory back."""
-    share = accounts[account]
-    share.used -= notes[slot].size
-    share.count = heap.remove(
-        queues[account], notes, heap.PRIORITY, share.count, notes[slot].queue_place
-    )
+def rescale(queues, heaps, members, stream):
+    """Write the present priorities down, so that the scale is 1 again. The order stays."""
+    for slot in range(len(members)):
+        if members[slot].order >= 0 and members[slot].stream == stream:
+            members[slot].priority *= queues[stream].scale
+    queues[stream].scale = 1.0
+    rebuild_by_tuple(queues, heaps, members, stream)
+
+
+@inlined
+def decay(shed, stream):
+    """One arrival that the members of `stream` did not meet; those it met get it back."""
+    queues = shed.queues
+    queues[stream].scale *= shed.rule[0].delta
+    if queues[stream].scale < _SMALLEST_SCALE:
+        rescale(queues, shed.heaps, shed.members, stream)
+
+
+@inlined
+def goes_first(priority, base, order, its_priority, its_base, its_order):
+    """Does one tuple go before another?"""
+    if priority != its_priority:
+        first = priority < its_priority
+    elif base != its_base:
+        first = base < its_base
+    else:
+        first = order < its_order
+    return first
+
+
+# --- victims -----------------------------------------------------------------------------
+
+
+@inlined
+def first_to_go(shed, stream, combine, weighed):
+    """The member of a stream that would go, with priority and base; NOBODY if there is none."""
+    standing = shed.rule[0].standing
+    members = shed.members
+    now = shed.queues[stream].now
+    priority = base = 0.0
+    if standing == BY_AGE:
+        ages.grow_older(shed.stages, members, stream, now)
+        slot = ages.candidate(shed.stages, members, stream)
+        if slot >= 0:
+            priority, base = ages.rank(
+                shed.stages, stream, members[slot].stage, members[slot].order
+            )
+    elif standing == BY_KEY:
+        counts = shed.frequency.counts
+        slot = first_by_key(
+            shed.rule, shed.queues, shed.heaps, members, shed.groups, counts, stream
+        )
+        if slot >= 0:
+            priority = shed.groups[members[slot].key, stream].queued
+            base = members[slot].basis
+    else:
+        slot = first_by_tuple(shed.queues, shed.heaps, members, stream)
+        while slot >= 0 and shed.rule[0].kind == VALUE:
+            priority = worth.score(
+                shed.rule, shed.stages, shed.importances, shed.rates, shed.frequency.counts,
+                combine, weighed, stream, np.int64(members[slot].key), members[slot].basis,
+                members[slot].born, now, members[slot].cost,
+            )  # fmt: skip
+            if priority <= members[slot].priority:
+                break
+            members[slot].priority = priority
+            slot = first_by_tuple(shed.queues, shed.heaps, members, stream)
+        if slot >= 0:
+            priority = members[slot].priority
+            base = members[slot].basis
+            if shed.rule[0].kind == CUMULATIVE:
+                priority *= shed.queues[stream].scale
+    return slot, priority, base
+
+
+# --- accounts ----------------------------------------------------------------------------
+
+
+@kernel
+def stand(shed, slot):
+    """Take a place in the queue."""
+    members = shed.members
+    member = members[slot]
+    stream = np.int64(member.stream)
+    standing = shed.rule[0].standing
+    if standing == BY_AGE:
+        ages.append(shed.stages, members, stream, slot)
+    elif standing == BY_KEY:
+        group = shed.groups[member.key, stream]
+        if group.root < 0:
+            group.queued = np.inf
+            group.queued_order = 0
+        group.root = groups.insert(members, np.int64(group.root), slot)
+        if group.root == slot:
+            reweigh(
+                shed.rule, shed.queues, shed.heaps, members, shed.groups, shed.frequency.counts,
+                np.int64(member.key), stream,
+            )  # fmt: skip
+    else:
+        priority = member.priority
+        member.priority = np.inf
+        store(shed.queues, shed.heaps, members, slot, priority)
+
+
+@kernel
+def enter(shed, account, accounts, slot):
+    """A member whose record is written joins the queue of its stream, and is charged."""
+    members = shed.members
+    member = members[slot]
+    stream = np.int64(member.stream)
+    accounts[account].used += member.cost
+    accounts[account].peak = max(accounts[account].peak, accounts[account].used)
+    if shed.rule[0].keyed:
+        key = np.int64(member.key)
+        frequency.hold(shed.frequency.keys, key)
+        if shed.rule[0].statistics == frequency.RETAINED and key != frequency.NO_KEY:
+            shed.frequency.counts[key, stream] += 1.0
+    if member.monitor < 0:
+        shed.queues[stream].members += 1
+        stand(shed, slot)
+
+
+@kernel
+def leave(shed, account, accounts, slot, complete):
+    """A member is retained no longer: its account gets the memory back."""
+    members = shed.members
+    member = members[slot]
+    stream = np.int64(member.stream)
+    accounts[account].used -= member.cost
+    if member.monitor >= 0:
+        age_curve.end(shed.curve, stream, np.int64(member.monitor), complete)
+    else:
+        shed.queues[stream].members -= 1
+        standing = shed.rule[0].standing
+        if standing == BY_AGE:
+            ages.remove(shed.stages, members, stream, slot)
+        elif standing == BY_KEY:
+            group = shed.groups[member.key, stream]
+            group.root = groups.remove(members, np.int64(group.root), slot)
+    member.order = NOT_A_MEMBER
+    if shed.rule[0].keyed:
+        book = shed.frequency
+        key = np.int64(member.key)
+        if shed.rule[0].statistics == frequency.RETAINED and key != frequency.NO_KEY:
+            book.counts[key, stream] -= 1.0
+            if shed.rule[0].standing == BY_KEY:
+                reweigh(
+                    shed.rule, shed.queues, shed.heaps, members, shed.groups, book.counts,
+                    key, 1 - stream,
+                )  # fmt: skip
+        frequency.let_go(book.book, book.table, book.keys, key)

@@ -1,4 +1,4 @@
-"""The policies by name.
+"""The policies by name: what each is made of.
 
 Law: what `policies()` lists works; a name that is known but has no implementation yet is refused
 with the list of those that have one.
@@ -6,23 +6,81 @@ with the list of those that have one.
 
 from __future__ import annotations
 
-from tidegate.shed.static import STATIC_POLICIES
+from typing import NamedTuple
+
+from tidegate.estimate.frequency import FADED, GIVEN, STATISTICS
+from tidegate.options import Policy
+from tidegate.policy import PARAMETERS, check
+from tidegate.shed import ledger
+from tidegate.shed.ledger import BY_AGE, BY_KEY, BY_TUPLE
 from tidegate.spec import SpecError
 
-# `auto` is the best that is there: chance, until estimators say what a tuple is worth.
-_AUTO = "random"
+# `auto` is the best that is there.
+_AUTO = "value"
+
+
+class Recipe(NamedTuple):
+    """How the driver treats a policy; the numbers of `ledger.RULE`."""
+
+    kind: int
+    standing: int
+    keyed: bool = False  # counts keys
+    aged: bool = False  # has an age curve
+
+
+_RECIPES = {
+    "random": Recipe(ledger.RANDOM, BY_TUPLE),
+    "recent": Recipe(ledger.RECENT, BY_AGE),
+    "until-expiry": Recipe(ledger.UNTIL_EXPIRY, BY_AGE),
+    "prob": Recipe(ledger.PROB, BY_KEY, keyed=True),
+    "output": Recipe(ledger.OUTPUT, BY_KEY, keyed=True),
+    "simp": Recipe(ledger.SIMP, BY_TUPLE),
+    "simpprob": Recipe(ledger.SIMPPROB, BY_TUPLE, keyed=True),
+    "dimpprob": Recipe(ledger.DIMPPROB, BY_KEY, keyed=True),
+    "dgl": Recipe(ledger.CUMULATIVE, BY_TUPLE, keyed=True),
+    "age": Recipe(ledger.AGE, BY_AGE, aged=True),
+    "value": Recipe(ledger.VALUE, BY_TUPLE, keyed=True, aged=True),
+    "additive": Recipe(ledger.ADDITIVE, BY_KEY, keyed=True),
+    "multiplicative": Recipe(ledger.MULTIPLICATIVE, BY_KEY, keyed=True),
+    "cumulative": Recipe(ledger.CUMULATIVE, BY_TUPLE, keyed=True),
+}
 
 
 def policies() -> tuple[str, ...]:
     """The names that `JoinSpec(policy=...)` takes."""
-    return (*STATIC_POLICIES, "auto")
+    return tuple(name for name in PARAMETERS if name != "priority")
 
 
-def policy_code(name: str) -> int:
-    """The number by which the driver knows a policy."""
-    code = STATIC_POLICIES.get(_AUTO if name == "auto" else name)
-    if code is None:
+def recipe_of(policy: Policy) -> Recipe:
+    """What a policy is made of, its parameters checked."""
+    name = _AUTO if policy.name == "auto" else policy.name
+    if name == "priority":
+        name = str(policy.get("form"))
+    elif name not in policies():
         raise SpecError(
-            f"policy {name!r} is not available in this version; available: {', '.join(policies())}"
+            f"policy {policy.name!r} is not available in this version; "
+            f"available: {', '.join(policies())}"
         )
-    return code
+    check(policy)
+    return _RECIPES[name]
+
+
+def statistics_of(policy: Policy) -> int:
+    """Over what a policy counts keys."""
+    if policy.get("frequencies") is not None:
+        return GIVEN
+    if policy.name in ("value", "auto", "output"):
+        return FADED
+    return STATISTICS[policy.get("statistics", "window")]
+
+
+def weights_of(policy: Policy) -> tuple[float, float, float]:
+    """alpha, beta and delta of ojewole2006, section 3.2; DGL is the cumulative form."""
+    if policy.name == "dgl":
+        return 1.0, float(policy.get("gain", 0.1)), float(policy.get("decay", 0.99))
+    delta = 0.99 if policy.get("form") == "cumulative" else 0.0
+    return (
+        float(policy.get("alpha", 1.0)),
+        float(policy.get("beta", 1.0)),
+        float(policy.get("delta", delta)),
+    )

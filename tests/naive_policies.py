@@ -1,0 +1,274 @@
+"""The slow, obvious twins of the policies: at each step everything retained is scored again.
+
+Law: a twin knows the papers and nothing of the engine. It remembers every tuple that was ever taken
+and counts over that list; a victim is the minimum over all candidates of (priority, basis, order),
+computed from scratch. Where the engine's definition adds something to a paper's (what an instant is
+on a stream without instants, when a learned number is read), the sentence stands beside the line.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from fractions import Fraction
+from typing import Any
+
+import naive
+from naive import Arrival, NaiveJoin, length, missing, plain
+
+from tidegate.spec import Equal, JoinSpec
+
+NOTHING = object()  # the key of a tuple that can match nothing
+
+Rank = tuple[Any, ...]
+
+
+class ShedJoin(NaiveJoin):
+    """The naive join, shedding by one of the policies that are not static."""
+
+    def __init__(self, spec: JoinSpec) -> None:
+        super().__init__(spec)
+        self.policy = spec.policy_choice
+        self.seen: list[Arrival] = []  # every tuple taken, in order
+        self.produced: dict[Any, float] = {}  # results by key
+        self.worth: dict[int, Fraction] = {}  # cumulative priorities by order
+        self.victims: list[tuple[int, int]] = []  # (stream, row), in the order they went
+
+    # --- what a twin counts ---------------------------------------------------------------
+
+    def key(self, arrival: Arrival) -> Any:
+        """The values of the equality columns; without equality all tuples have one key."""
+        values = []
+        for predicate in self.spec.predicates:
+            columns = predicate.columns[arrival.stream]
+            for column in (columns,) if isinstance(columns, str) else columns:
+                if missing(arrival.values[column]):
+                    return NOTHING
+                if isinstance(predicate, Equal):
+                    values.append(plain(arrival.values[column]))
+        return tuple(values)
+
+    def is_in_window(self, arrival: Arrival) -> bool:
+        """Would it be alive if nothing were shed? By the clock at which it came."""
+        window = self.spec.windows[arrival.stream]
+        if window.kind == "rows":
+            newer = sum(
+                other.stream == arrival.stream and other.born > arrival.born for other in self.seen
+            )
+            return newer < window.size
+        return self.bound() - arrival.born <= length(window)
+
+    def matches(self, arrival: Arrival) -> int:
+        """m: tuples with its key in the opposite window, full or retained."""
+        if self.key(arrival) is NOTHING:
+            return 0
+        if self.policy.get("statistics", "window") == "retained":
+            others = [other for other in self.alive if other.stream != arrival.stream]
+        else:
+            others = [
+                other
+                for other in self.seen
+                if other.stream != arrival.stream and self.is_in_window(other)
+            ]
+        return sum(self.key(other) == self.key(arrival) for other in others)
+
+    def now(self, stream: int) -> int:
+        if self.spec.windows[stream].kind == "rows":
+            return sum(other.stream == stream for other in self.seen) - 1
+        assert self.clock is not None
+        return self.clock
+
+    def window(self, stream: int) -> int:
+        window = self.spec.windows[stream]
+        return window.size if window.kind == "rows" else length(window)
+
+    # --- the steps of the join ------------------------------------------------------------
+
+    def see(self, arrival: Arrival) -> None:
+        """Note an arrival: before it is admitted, and all of an instant before the first is."""
+        stream = arrival.stream
+        arrival.born = (
+            sum(other.stream == stream for other in self.seen)
+            if self.spec.windows[stream].kind == "rows"
+            else self.clock
+        )
+        if not self.seen:
+            self.first = self.clock
+        self.seen.append(arrival)
+        # An arrival is an instant of the opposite stream: those it does not meet decay.
+        decay = Fraction(self.weight("delta", "decay", 0.99))
+        for other in self.alive:
+            if other.stream != stream and other.taken in self.worth:
+                self.worth[other.taken] *= decay
+
+    def met(self, arrival: Arrival, others: Sequence[Arrival]) -> None:
+        """An arrival has completed results with these."""
+        key = self.key(arrival)
+        if others:
+            self.produced[key] = self.produced.get(key, 0) + len(others)
+        decay = Fraction(self.weight("delta", "decay", 0.99))
+        for other in others:
+            if other.taken in self.worth and other in self.alive:
+                window = self.window(other.stream)
+                left = Fraction(other.born + window - self.now(other.stream), max(window, 1))
+                gain = Fraction(self.weight("beta", "gain", 0.1))
+                alpha = Fraction(self.weight("alpha", "alpha", 1.0))
+                gain *= alpha * Fraction(other.importance) * self.matches(other) * max(left, Fraction(0))
+                self.worth[other.taken] = self.worth[other.taken] / decay + gain
+
+    def take(self, arrival: Arrival) -> list[naive.Result]:
+        if self.too_late(arrival):
+            return []
+        self.expire_by_time()
+        others = self.alive_of(1 - arrival.stream)
+        pools = [[arrival] if s == arrival.stream else others for s in range(2)]
+        results = self.combine(pools)
+        partners = [other for other in others if self.pair(arrival, other)]
+        arrival.taken, arrival.taken_of_stream = self.taken, self.taken_of_stream[arrival.stream]
+        self.taken += 1
+        self.taken_of_stream[arrival.stream] += 1
+        self.expire_by_count(arrival.stream)
+        self.see(arrival)
+        self.met(arrival, partners)
+        self.admit(arrival)
+        return results
+
+    def take_instant(self, instant: list[Arrival]) -> list[naive.Result]:
+        instant = [arrival for arrival in instant if not self.too_late(arrival)]
+        self.expire_by_time()
+        earlier = list(self.alive)
+        results: list[naive.Result] = []
+        for place, arrival in enumerate(instant):
+            partners = [other for other in instant[:place] if self.pair(arrival, other)]
+            self.see(arrival)
+            key = self.key(arrival)
+            if partners:
+                self.produced[key] = self.produced.get(key, 0) + len(partners)
+        for arrival in instant:
+            arrival.taken, arrival.taken_of_stream = self.taken, self.taken_of_stream[arrival.stream]
+            self.taken += 1
+            self.taken_of_stream[arrival.stream] += 1
+            self.expire_by_count(arrival.stream)
+            self.admit(arrival)
+        survivors = [arrival for arrival in earlier if arrival in self.alive]
+        pools = [[a for a in instant + survivors if a.stream == s] for s in range(2)]
+        results = self.combine(pools, must_touch=instant)
+        for arrival in instant:
+            self.met(arrival, [other for other in survivors if self.pair(arrival, other)])
+        return results
+
+    def pair(self, one: Arrival, other: Arrival) -> bool:
+        if one.stream == other.stream:
+            return False
+        return naive.is_result(self.spec, sorted((one, other), key=lambda a: a.stream))
+
+    def admit(self, arrival: Arrival) -> None:
+        """As in the naive join, but counted as taken before."""
+        stream = arrival.stream
+        if self.spec.windows[stream].kind == "rows" and self.spec.windows[stream].size == 0:
+            self.counts["expired", stream] += 1
+            return
+        if self.policy.name == "dgl" or self.policy.get("form") == "cumulative":
+            alpha, gain = (
+                Fraction(self.weight(*names, default))
+                for *names, default in (("alpha", "alpha", 1.0), ("beta", "gain", 0.1))
+            )
+            self.worth[arrival.taken] = (
+                alpha * Fraction(arrival.importance) * (1 + gain * self.matches(arrival))
+            )
+        if self.policy.name == "simpprob":
+            arrival.at_arrival = arrival.importance * self.matches(arrival)
+        pool = self.alive if self.spec.split == "shared" else self.alive_of(stream)
+        if len(pool) >= self.capacity(stream):
+            victim = min([*pool, arrival], key=self.rank) if pool else arrival
+            self.victims.append((victim.stream, victim.row))
+            if victim is arrival:
+                self.counts["refused", stream] += 1
+                return
+            self.leave(victim, "evicted")
+        self.alive.append(arrival)
+
+    # --- the policies ---------------------------------------------------------------------
+
+    def weight(self, name: str, other_name: str, default: float) -> float:
+        value = self.policy.get(other_name if self.policy.name == "dgl" else name)
+        return default if value is None else value
+
+    def rank(self, arrival: Arrival) -> Rank:
+        """Whoever has the smallest goes."""
+        name = self.policy.get("form", self.policy.name)
+        return getattr(self, "rank_" + name.replace("-", "_"))(arrival)
+
+    def rank_recent(self, arrival: Arrival) -> Rank:
+        return (arrival.taken,)
+
+    def rank_until_expiry(self, arrival: Arrival) -> Rank:
+        return (-arrival.taken,)
+
+    def rank_simp(self, arrival: Arrival) -> Rank:
+        return (arrival.importance, arrival.taken)
+
+    def rank_prob(self, arrival: Arrival) -> Rank:
+        frequencies = self.policy.get("frequencies")
+        if frequencies is None:
+            return (self.matches(arrival), arrival.taken)
+        shares = frequencies.get(self.spec.streams[1 - arrival.stream], {})
+        key = self.key(arrival)
+        share = 0 if key is NOTHING else shares.get(key[0] if len(key) == 1 else key, 0)
+        return (share, arrival.taken)
+
+    def rank_output(self, arrival: Arrival) -> Rank:
+        key = self.key(arrival)
+        return (0 if key is NOTHING else self.produced.get(key, 0), arrival.taken)
+
+    def rank_simpprob(self, arrival: Arrival) -> Rank:
+        return (arrival.at_arrival, arrival.importance, arrival.taken)
+
+    def rank_dimpprob(self, arrival: Arrival) -> Rank:
+        return (arrival.importance * self.matches(arrival), arrival.importance, arrival.taken)
+
+    def time(self, arrival: Arrival) -> float:
+        """In windows since the first tuple, from 1 on."""
+        first = 0 if self.spec.windows[arrival.stream].kind == "rows" else self.first
+        window = self.window(arrival.stream)
+        return 1.0 + (arrival.born - first) / window if window else 1.0
+
+    def rank_additive(self, arrival: Arrival) -> Rank:
+        alpha, beta, delta = (self.policy.get(n, d) for n, d in WEIGHTS)
+        own = alpha * arrival.importance + delta * self.time(arrival)
+        return (beta * float(self.matches(arrival)) + own, own, arrival.taken)
+
+    def rank_multiplicative(self, arrival: Arrival) -> Rank:
+        alpha, beta, delta = (self.policy.get(n, d) for n, d in WEIGHTS)
+        own = arrival.importance**alpha * self.time(arrival) ** delta
+        return (float(self.matches(arrival)) ** beta * own, own, arrival.taken)
+
+    def rank_dgl(self, arrival: Arrival) -> Rank:
+        return (self.worth[arrival.taken], arrival.taken)
+
+    rank_cumulative = rank_dgl
+
+    def rank_age(self, arrival: Arrival) -> Rank:
+        """Only with a given curve: what monitors show is compared by itself."""
+        curve, bucket = self.policy.get("curve"), self.policy.get("bucket")
+        age = (self.now(arrival.stream) - arrival.born) // bucket
+        worth = best_rate(curve, age)
+        rises = age < len(curve) and worth > curve[age]
+        # Inside a bucket where worth rises with age the youngest goes first.
+        return (worth, -arrival.taken if rises else 0, arrival.taken)
+
+
+WEIGHTS = (("alpha", 1.0), ("beta", 1.0), ("delta", 0.0))
+
+
+def best_rate(curve: Sequence[float], age: int) -> float:
+    """srivastava2004, section 3.2.1: max over j > i of (C(j) - C(i)) / (j - i)."""
+    rates = [sum(curve[age:j]) / (j - age) for j in range(age + 1, len(curve) + 1)]
+    return max(rates, default=0.0)
+
+
+def score_levels(count: float) -> int:
+    """The level of a count, as `estimate.match_rate` has it: one each below 16, then quarters."""
+    if count < 15.5:
+        return math.floor(count + 0.5)
+    return min(63, 16 + math.floor(4 * math.log2(max(1.0, count / 16))))

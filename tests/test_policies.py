@@ -1,0 +1,230 @@
+"""Every policy names the victims that its slow twin names.
+
+Law: after each push, what the engine retains is what the twin of `naive_policies` retains, row by
+row; so is every result and the account of all rows. Pushes hold a few tuples, so this is nearly
+victim by victim. Weights and decays are powers of two: no rounding, hence no excuse.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from dataclasses import replace
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from contracts import Case, replay, results_of, tuple_by_tuple
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from naive_policies import ShedJoin
+from strategies import LARGER, SMALL, cases
+
+import tidegate as tg
+from tidegate import snapshot
+
+EXAMPLES = int(os.environ.get("TIDEGATE_EXAMPLES", settings().max_examples))
+MANY, FEW = (max(2, EXAMPLES // part) for part in (2, 20))
+
+DYADIC = {"decay": 0.5, "gain": 0.25}
+POLICIES: dict[str, list[Any]] = {
+    "recent": ["recent"],
+    "until-expiry": ["until-expiry"],
+    "simp": ["simp"],
+    "prob": ["prob", tg.prob(statistics="retained")],
+    "output": ["output"],
+    "simpprob": ["simpprob", tg.simpprob(statistics="retained")],
+    "dimpprob": ["dimpprob", tg.dimpprob(statistics="retained")],
+    "dgl": [tg.dgl(**DYADIC), tg.dgl(**DYADIC, statistics="retained"), tg.dgl(decay=1.0, gain=2.0)],
+    "additive": [
+        tg.priority("additive", alpha=2.0, beta=0.5, delta=1.0),
+        tg.priority("additive", beta=3.0, statistics="retained"),
+    ],
+    "multiplicative": [
+        tg.priority("multiplicative"),
+        tg.priority("multiplicative", alpha=2.0, beta=1.0, delta=1.0),
+        tg.priority("multiplicative", alpha=0.0, beta=2.0, statistics="retained"),
+    ],
+    "cumulative": [tg.priority("cumulative", alpha=2.0, beta=0.5, delta=0.25)],
+}
+
+every_policy = pytest.mark.parametrize("name", sorted(POLICIES))
+
+
+def retained(engine: tg.JoinEngine) -> dict[str, list[int]]:
+    """The rows that an engine retains, by their numbers."""
+    saved = snapshot.load(engine.snapshot(), engine.spec)
+    return {
+        name: sorted(table.column(f"row_{name}").to_pylist())
+        for name, table in zip(saved.schemas, saved.tables, strict=True)
+    }
+
+
+def check_victims(case: Case) -> None:
+    engine, twin = tg.JoinEngine(case.spec), ShedJoin(case.spec)
+    for push in case.pushes:
+        table = engine.push(push.tables, watermark=push.watermark)
+        rows = {name: part.to_pylist() for name, part in push.tables.items()}
+        expected = twin.push(rows, watermark=push.watermark)
+        kept = {
+            name: sorted(a.row for a in twin.alive_of(stream))
+            for stream, name in enumerate(case.spec.streams)
+        }
+        assert retained(engine) == {name: kept[name] for name in retained(engine)}
+        assert Counter(results_of(table, case.spec)) == Counter(expected)
+    stats = engine.stats()
+    for name, number in twin.stats().items():
+        assert stats.get(name, 0) == number, name
+
+
+@st.composite
+def shed_cases(draw: st.DrawFn, policy: Any, shape: Any = SMALL) -> Case:
+    rule = draw(st.sampled_from(("equality", "equality", "several_keys", "numeric_band", "theta")))
+    case = draw(cases(rule, shape=shape))
+    memory = draw(st.integers(0, 8 if shape is SMALL else 60))
+    split: Any = draw(st.sampled_from(("even", "shared", "explicit")))
+    if split == "explicit":
+        first = draw(st.integers(0, memory))
+        split = {"left": first, "right": memory - first}
+    return case.with_spec(memory=memory, split=split, policy=policy)
+
+
+@pytest.mark.nojit
+@every_policy
+@settings(max_examples=MANY)
+@given(data=st.data())
+def test_fast_equals_slow(name: str, data: st.DataObject) -> None:
+    case = data.draw(shed_cases(data.draw(st.sampled_from(POLICIES[name]))))
+    check_victims(case)
+
+
+@every_policy
+@settings(max_examples=FEW)
+@given(data=st.data())
+def test_fast_equals_slow_tuple_by_tuple(name: str, data: st.DataObject) -> None:
+    case = data.draw(shed_cases(data.draw(st.sampled_from(POLICIES[name]))))
+    if case.spec.ties == "arrival":
+        case = tuple_by_tuple(case)
+    check_victims(case)
+
+
+@every_policy
+@settings(max_examples=FEW)
+@given(data=st.data())
+def test_fast_equals_slow_on_longer_streams(name: str, data: st.DataObject) -> None:
+    case = data.draw(shed_cases(data.draw(st.sampled_from(POLICIES[name])), LARGER))
+    if data.draw(st.booleans()):
+        case = case.with_spec(within=15 if isinstance(case.spec.within, int) else case.spec.within)
+    check_victims(case)
+
+
+CURVES = ([1, 1, 2, 1], [3, 0, 2], [4, 2, 1], [0, 0, 5, 1, 0, 7], [1, 1, 1], [0])
+
+
+@pytest.mark.nojit
+@settings(max_examples=MANY)
+@given(data=st.data())
+def test_age_equals_its_twin_on_given_curves(data: st.DataObject) -> None:
+    curve = data.draw(st.sampled_from(CURVES))
+    policy = tg.age(curve=curve, bucket=data.draw(st.integers(1, 3)))
+    ticks = data.draw(st.lists(st.integers(0, 3), min_size=1, max_size=40))
+    sides = data.draw(st.lists(st.booleans(), min_size=len(ticks), max_size=len(ticks)))
+    times = [sum(ticks[: i + 1]) for i in range(len(ticks))]
+    tables = {}
+    for name, side in (("left", False), ("right", True)):
+        own = [t for t, s in zip(times, sides, strict=True) if s == side]
+        columns = {f"row_{name}": range(len(own)), "ts": own, "k": [t % 2 for t in own]}
+        tables[name] = pa.table({k: pa.array(list(v), pa.int64()) for k, v in columns.items()})
+    window = data.draw(st.sampled_from((3, 6, tg.rows(4))))
+    spec = tg.JoinSpec(
+        on="k", time="ts", within=window, memory=data.draw(st.integers(0, 6)), policy=policy,
+        split=data.draw(st.sampled_from(("even", "shared"))),
+        ties=data.draw(st.sampled_from(("arrival", "instant"))),
+    )  # fmt: skip
+    from contracts import Push
+
+    check_victims(Case(spec, (Push(tables),)))
+
+
+def one_sided(curve: list[float], memory: int, within: int, arrivals: int) -> list[list[int]]:
+    """What AGE retains after each arrival of one tuple per unit on the left, by time."""
+    spec = tg.JoinSpec(
+        on="k", time="ts", within=within, memory=memory, split={"left": memory, "right": 0},
+        policy=tg.age(curve=curve, bucket=1),
+    )  # fmt: skip
+    engine = tg.JoinEngine(spec)
+    kept = []
+    for time in range(1, arrivals + 1):
+        engine.push({"left": pa.table({"row_left": [time], "ts": [time], "k": [0]})})
+        kept.append(retained(engine)["left"])
+    return kept
+
+
+@pytest.mark.nojit
+def test_example_3_3_of_srivastava2004() -> None:
+    # One cell: s1 for three units, then s4, then s7. Two cells are staggered.
+    assert one_sided([1, 1, 2, 1], 1, 4, 8) == [[1], [1], [1], [4], [4], [4], [7], [7]]
+    two = one_sided([1, 1, 2, 1], 2, 4, 8)
+    assert two == [[1], [1, 2], [1, 2], [2, 4], [4, 5], [4, 5], [5, 7], [7, 8]]
+
+
+@pytest.mark.nojit
+def test_example_3_4_of_srivastava2004() -> None:
+    # A curve with a minimum: tuples stay for 1 and 3 units by turns, which gives 4 per unit.
+    kept = one_sided([3, 0, 2], 2, 3, 8)
+    assert kept == [[1], [1, 2], [1, 3], [3, 4], [3, 5], [5, 6], [5, 7], [7, 8]]
+
+
+@pytest.mark.nojit
+def test_given_frequencies_are_taken_at_their_word() -> None:
+    shares = {"left": {7: 0.9, 8: 0.1}, "right": {7: 0.2, 8: 0.8}}
+    left = pa.table({"row_left": range(6), "ts": range(6), "k": [7, 8, 9, 8, 7, 8]})
+    right = pa.table({"row_right": range(3), "ts": [6, 7, 8], "k": [7, 8, 9]})
+    spec = tg.JoinSpec(
+        on="k", time="ts", within=100, memory=4, split="even", policy=tg.prob(frequencies=shares)
+    )
+    assert tg.JoinSpec.from_json(spec.to_json()) == spec
+    engine = tg.JoinEngine(spec)
+    table = engine.push({"left": left, "right": right})
+    assert sorted(table.column("row_left").to_pylist()) == [3, 5]
+    assert retained(engine) == {"left": [3, 5], "right": [0, 1]}
+
+
+@pytest.mark.parametrize("ties", ["arrival", "instant"])
+def test_a_long_decay_is_written_down_before_it_overflows(ties: Any) -> None:
+    """2,000 halvings are far beyond what a float can hold as one scale."""
+    rows = 2000
+    left = {"row_left": range(rows), "ts": range(rows), "k": [i % 7 for i in range(rows)]}
+    right = {"row_right": range(rows), "ts": range(rows), "k": [i % 5 for i in range(rows)]}
+    spec = tg.JoinSpec(
+        on="k", time="ts", within=12, memory=8, split="even", policy=tg.dgl(**DYADIC), ties=ties
+    )
+    from contracts import Push
+
+    check_victims(Case(spec, (Push({"left": pa.table(left), "right": pa.table(right)}),)))
+
+
+def test_replay_is_the_same_after_a_snapshot_under_every_statistic() -> None:
+    rows = 400
+    for policy in ("value", tg.prob(statistics="faded"), tg.dgl(statistics="faded"), "output"):
+        tables = {
+            name: pa.table(
+                {
+                    f"row_{name}": range(rows),
+                    "ts": range(rows),
+                    "k": [(i * i + seed) % 23 for i in range(rows)],
+                    "w": [1.0 + (i * 7 + seed) % 11 for i in range(rows)],
+                }
+            )
+            for name, seed in (("left", 1), ("right", 5))
+        }
+        spec = tg.JoinSpec(
+            on="k", time="ts", within=30, memory=16, split="even", policy=policy, importance="w"
+        )
+        whole = tg.join(tables, spec)
+        engine = tg.JoinEngine(spec)
+        parts = []
+        for begin in range(0, rows, 57):
+            parts.append(engine.push({n: t.slice(begin, 57) for n, t in tables.items()}))
+            engine = tg.JoinEngine.restore(engine.snapshot())
+        assert pa.concat_tables(parts).equals(whole.table)

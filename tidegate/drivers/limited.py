@@ -1,0 +1,314 @@
+"""The driver of two-way joins under a budget: expire -> probe -> emit -> learn -> shed -> admit.
+
+Law: the steps are those of `two_way`, and the same in the same order; what a budget adds (seeing
+every arrival, naming victims, charging) stands here, so that an exact join is compiled without it.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from tidegate import windows
+from tidegate.drivers import two_way
+from tidegate.drivers.two_way import ANYBODY, DONE, NEED_OUTPUT
+from tidegate.estimate import age_curve, frequency, importance
+from tidegate.kernel import inlined, kernel
+from tidegate.shed import ages, budget, learning, worth
+from tidegate.shed.ledger import AGE, BY_AGE, BY_KEY, CUMULATIVE, OUTPUT, RANDOM, VALUE
+from tidegate.streams import earliest
+
+
+@inlined
+def importance_of(state, arrivals, arrival):
+    return arrivals.importance[arrival] if state.gate[0].has_importance else 1.0
+
+
+@inlined
+def see(state, shed, arrivals, stream, arrival):
+    """Learn from an arrival. Its key, if the policy counts keys, is held until `settle_key`."""
+    rule = shed.rule
+    queues = shed.queues
+    clock = state.gate[0].clock
+    if not rule[0].begun:
+        rule[0].begun = 1
+        rule[0].first = rule[0].faded = clock
+    moment = clock if state.lanes[stream].is_time_window else queues[stream].seen
+    learning.pace(queues, stream, moment, state.lanes[stream].window)
+    for lane in range(len(queues)):
+        is_time_window = state.lanes[lane].is_time_window
+        queues[lane].now = clock if is_time_window else queues[lane].seen - 1
+    if rule[0].keyed:
+        see_key(state, shed, arrivals, stream, arrival, moment)
+    if rule[0].kind == CUMULATIVE:
+        budget.decay(shed, 1 - stream)
+    elif rule[0].kind == VALUE:
+        if state.gate[0].has_importance:
+            importance.observe(shed.importances, stream, arrivals.importance[arrival])
+        rule[0].refresh -= 1
+        if rule[0].refresh <= 0:
+            learning.refresh(shed, state.gate[0].combine, state.gate[0].has_importance)
+
+
+@inlined
+def see_key(state, shed, arrivals, stream, arrival, moment):
+    """Count what has left the full windows out and the arrival in; let old evidence fade."""
+    rule = shed.rule
+    book = shed.frequency
+    if rule[0].statistics == frequency.WINDOW:
+        for lane in range(len(state.lanes)):
+            window = state.lanes[lane].window
+            if state.lanes[lane].is_time_window:
+                horizon = state.gate[0].watermark - window
+            else:
+                horizon = shed.queues[lane].seen - window
+            lines = book.log.shape[1] + (lane != stream)
+            if learning.is_due(book.pages, book.log, lane, horizon, lines):
+                learning.count_out(shed, lane, horizon, lines)
+    elif rule[0].statistics == frequency.FADED:
+        rule[0].quiet += 1
+        if rule[0].quiet >= learning.SMALLEST_FADE:
+            elapsed = rule[0].quiet
+            if state.lanes[0].is_time_window or state.lanes[1].is_time_window:
+                elapsed = state.gate[0].clock - rule[0].faded
+            if elapsed > rule[0].fade_after:
+                learning.fade(shed)
+                rule[0].faded = state.gate[0].clock
+    key = np.int64(frequency.NO_KEY)
+    if arrivals.matchable[arrival]:
+        key = learning.key_for(shed, arrivals.code[arrival])
+    frequency.hold(book.keys, key)
+    learning.count_in(shed, stream, moment, key)
+
+
+@inlined
+def key_of(state, shed, arrivals, arrival):
+    """The key of an arrival that was seen."""
+    key = np.int64(frequency.NO_KEY)
+    if shed.rule[0].keyed and arrivals.matchable[arrival]:
+        book = shed.frequency
+        key = max(key, frequency.find(book.table, book.keys, arrivals.code[arrival]))
+    return key
+
+
+@inlined
+def produced(state, shed, arrivals, arrival, count):
+    """An arrival that was seen has completed so many results."""
+    if count > 0 and shed.rule[0].kind == OUTPUT:
+        counts = shed.frequency.counts
+        counts[key_of(state, shed, arrivals, arrival), counts.shape[1] - 1] += count
+
+
+@inlined
+def matched(state, shed, work, stream, count):
+    """The arrival has met the members in `work.found`; what follows for them."""
+    rule = shed.rule
+    kind = rule[0].kind
+    if kind == CUMULATIVE or kind == VALUE or rule[0].watched:
+        weighed = state.gate[0].has_importance
+        now = shed.queues[1 - stream].now
+        for k in range(count):
+            slot = work.found[k]
+            own = state.importance[slot] if weighed else 1.0
+            if rule[0].watched:
+                learning.watch(shed, slot, now)
+            if kind == CUMULATIVE:
+                learning.gain(shed, slot, own, now, state.lanes[1 - stream].window)
+            elif kind == VALUE:
+                learning.score_again(shed, slot, state.gate[0].combine, weighed)
+
+
+@inlined
+def forget(state, shed, stream, slot, complete):
+    """Remove a tuple of `stream` from budget, index and window alike."""
+    if shed.members[slot].order >= 0:
+        budget.leave(shed, state.lanes[stream].account, state.accounts, slot, complete)
+        if complete and shed.rule[0].kind == AGE and shed.rule[0].watched:
+            learning.learn_curve(shed, stream)
+    two_way.forget(state, stream, slot)
+
+
+@inlined
+def expire(state, shed):
+    """Forget all that is dead at the watermark."""
+    watermark = state.gate[0].watermark
+    line = -1  # first the late tuples of all streams, then line by line
+    while line < len(state.lanes):
+        if line < 0:
+            slot = windows.expired_late(state.notes, state.pool, state.late, watermark)
+        else:
+            slot = windows.expired_head(
+                state.slots, state.notes, state.lanes, state.lines, line, watermark
+            )
+        if slot < 0:
+            line += 1
+        else:
+            stream = np.int64(state.notes[slot].stream) if line < 0 else line
+            state.lanes[stream].expired += 1
+            forget(state, shed, stream, slot, True)
+
+
+@inlined
+def take(state, shed, stream):
+    """Count an arrival as taken; the oldest of a full count window dies by that."""
+    state.lanes[stream].taken += 1
+    state.gate[0].order += 1
+    if not state.lanes[stream].is_time_window:
+        slot = windows.expired_head(state.slots, state.notes, state.lanes, state.lines, stream, 0)
+        if slot >= 0:
+            state.lanes[stream].expired += 1
+            forget(state, shed, stream, slot, True)
+
+
+@inlined
+def appraise(state, shed, arrivals, stream, arrival, key, size):
+    """Priority and base of an arrival that was just taken."""
+    rule = shed.rule
+    own = importance_of(state, arrivals, arrival)
+    order = state.gate[0].order - 1
+    if rule[0].standing == BY_AGE:
+        priority, base = ages.rank(shed.stages, stream, 0, order)
+    else:
+        moment = shed.queues[stream].now
+        first = rule[0].first if state.lanes[stream].is_time_window else 0
+        time = worth.windows_since(first, moment, state.lanes[stream].window)
+        base = worth.base_of(rule, own, time)
+        counts = shed.frequency.counts
+        if rule[0].standing == BY_KEY:
+            priority = worth.group_priority(
+                rule, worth.key_worth(rule, counts, key, stream), base
+            )
+        elif rule[0].kind == VALUE:
+            priority = worth.score(
+                rule, shed.stages, shed.importances, shed.rates, counts, state.gate[0].combine,
+                state.gate[0].has_importance, stream, key, own, moment, moment, size,
+            )  # fmt: skip
+        else:
+            random = 0.0
+            if rule[0].kind == RANDOM:
+                random = worth.chance(state.gate[0].seed, stream, state.lanes[stream].taken - 1)
+            priority = worth.at_arrival(rule, counts, key, stream, own, random)
+    return priority, base
+
+
+@inlined
+def make_room(state, shed, stream, size, priority, base):
+    """Evict until a tuple of this size and worth fits; False if it is refused instead."""
+    account = state.lanes[stream].account
+    share = state.accounts[account]
+    refused = size > share.capacity
+    while not refused and share.used + size > share.capacity:
+        victim = np.int64(budget.NOBODY)
+        least = lowest = 0.0
+        for lane in range(len(state.lanes)):
+            if state.lanes[lane].account == account:
+                slot, its_priority, its_base = budget.first_to_go(
+                    shed, lane, state.gate[0].combine, state.gate[0].has_importance
+                )
+                if slot >= 0 and (
+                    victim < 0
+                    or budget.goes_first(
+                        its_priority, its_base, shed.members[slot].order,
+                        least, lowest, shed.members[victim].order,
+                    )
+                ):  # fmt: skip
+                    victim, least, lowest = slot, its_priority, its_base
+        refused = victim < 0 or priority < least or (priority == least and base < lowest)
+        if not refused:
+            loser = np.int64(shed.members[victim].stream)
+            state.lanes[loser].evicted += 1
+            forget(state, shed, loser, victim, False)
+    return not refused
+
+
+@inlined
+def charge(state, shed, stream, slot, key, size, priority, base, monitor):
+    """The tuple in `slot` is retained from now on."""
+    member = shed.members[slot]
+    member.priority = priority
+    if shed.rule[0].kind == CUMULATIVE:
+        member.priority = priority / shed.queues[stream].scale
+    member.basis = base
+    member.order = state.gate[0].order - 1
+    if state.lanes[stream].is_time_window:
+        member.born = shed.queues[stream].now
+    else:
+        member.born = state.lanes[stream].taken - 1
+    member.cost = size
+    member.stream = stream
+    member.key = key
+    member.monitor = monitor
+    budget.enter(shed, state.lanes[stream].account, state.accounts, slot)
+
+
+@inlined
+def monitor_for(state, shed, stream):
+    """Whether the tuple just taken is one of those that are kept for their whole life."""
+    monitor = np.int64(age_curve.NO_MONITOR)
+    if shed.rule[0].watched:
+        limit = max(np.int64(1), shed.curve.watch[stream].limit)
+        monitor = age_curve.begin(shed.curve, stream, shed.queues[stream].pace // limit)
+    return monitor
+
+
+@inlined
+def admit(state, shed, arrivals, stream, arrival):
+    """Retain the arrival if its window and the budget let it live."""
+    key = key_of(state, shed, arrivals, arrival)
+    if not state.lanes[stream].is_time_window and state.lanes[stream].window == 0:
+        state.lanes[stream].expired += 1
+    else:
+        size = arrivals.size[arrival] if state.gate[0].by_bytes else 1
+        priority, base = appraise(state, shed, arrivals, stream, arrival, key, size)
+        monitor = monitor_for(state, shed, stream)
+        if make_room(state, shed, stream, size, np.inf if monitor >= 0 else priority, base):
+            slot = two_way.settle(state, arrivals, stream, arrival, state.gate[0].order - 1)
+            charge(state, shed, stream, slot, key, size, priority, base, monitor)
+        else:
+            state.lanes[stream].refused += 1
+            if monitor >= 0:
+                age_curve.end(shed.curve, stream, monitor, False)
+    settle_key(shed, key)
+
+
+@inlined
+def settle_key(shed, key):
+    """The arrival is admitted or gone: its key is held only by what remembers it."""
+    if shed.rule[0].keyed:
+        book = shed.frequency
+        frequency.let_go(book.book, book.table, book.keys, key)
+
+
+@kernel
+def run(state, shed, arrivals, work, output):
+    """Take arrivals one by one until all are taken or something is needed."""
+    cursor = work.cursor
+    while True:
+        stream = earliest(arrivals.time, cursor, arrivals.end)
+        if stream < 0:
+            return DONE
+        arrival = cursor[stream]
+        if not two_way.in_time(state.gate, arrivals.time[arrival]):
+            state.lanes[stream].too_late += 1
+            cursor[stream] += 1
+            continue
+        two_way.look_ahead(state, arrivals, stream, arrival)
+        expire(state, shed)
+        missing = two_way.missing_room(state, arrivals, stream, arrival)
+        if missing != DONE:
+            return missing
+        count = two_way.probe(state, arrivals, work, output, stream, arrival, ANYBODY)
+        if count < 0:
+            return NEED_OUTPUT
+        take(state, shed, stream)
+        see(state, shed, arrivals, stream, arrival)
+        produced(state, shed, arrivals, arrival, count)
+        matched(state, shed, work, stream, count)
+        admit(state, shed, arrivals, stream, arrival)
+        windows.note_peak(state.pool, state.lanes[stream])
+        cursor[stream] += 1
+
+
+@kernel
+def expire_now(state, shed):
+    """Forget what is dead at the watermark, without an arrival."""
+    expire(state, shed)

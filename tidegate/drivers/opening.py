@@ -1,0 +1,268 @@
+"""A spec's policy becomes the arrays that shedding works on, and these grow and are refilled.
+
+Law: growing changes nothing but the room, and refilling makes heaps, groups and stages that name
+the same victims as those that were saved.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from tidegate.drivers.binding import Binding
+from tidegate.drivers.state import State
+from tidegate.encoding import TidegateError
+from tidegate.estimate import age_curve, frequency, importance, match_rate
+from tidegate.kernel import kernel
+from tidegate.options import Policy
+from tidegate.shed import ages, budget, ledger, policies, queue
+from tidegate.shed.groups import GROUP
+from tidegate.shed.ledger import BY_AGE, BY_KEY, BY_TUPLE, MEMBER, QUEUE, RULE, Shed
+from tidegate.spec import JoinSpec
+from tidegate.units import parse_window
+from tidegate.windows import records
+
+BUCKETS = 20  # of an age curve, where the user does not say
+MOST_BUCKETS = 1000
+FADE_AFTER = 4  # windows
+SMALLEST_LOG, LARGEST_LOG = 1024, 65_536  # tuples of a full window that are counted
+MONITOR_SHARE = 16  # one in so many of the retained tuples is kept to learn an age curve
+_BYTES_GUESSED = 256  # of a tuple, where the budget is in bytes
+
+
+def keys_for(slots: int, lines: int, statistics: int) -> int:
+    """How many keys a join with so many slots may know: twice those that it must."""
+    return 2 * slots + (2 * lines if statistics == frequency.WINDOW else LARGEST_LOG)
+
+
+def shed_of(spec: JoinSpec, binding: Binding, state: State) -> Shed | None:
+    """What shedding starts with; None without a budget."""
+    if spec.memory is None:
+        return None
+    policy = spec.policy_choice
+    recipe = policies.recipe_of(policy)
+    streams, slots = len(spec.streams), len(state.slots)
+    statistics = policies.statistics_of(policy)
+    lines = _log_lines(spec)
+    keys = keys_for(slots, lines, statistics) if recipe.keyed else 0
+    buckets = _buckets(spec, binding, policy) if recipe.aged else 0
+    rising = int(recipe.kind == ledger.UNTIL_EXPIRY)
+    members = records(MEMBER, slots)
+    members.order = budget.NOT_A_MEMBER
+    grouped = records(GROUP, (keys + 1) * streams if recipe.standing == BY_KEY else streams)
+    grouped.root = -1
+    by_heap = recipe.standing != BY_AGE
+    shed = Shed(
+        rule=_rule(spec, policy, recipe, statistics, state),
+        queues=records(QUEUE, streams),
+        heaps=np.zeros((streams, 2 * slots if by_heap else 1), queue.ENTRY).view(np.recarray),
+        members=members,
+        groups=grouped.reshape(-1, streams),
+        stages=ages.empty(streams, buckets + 1, rising),
+        frequency=frequency.empty(streams + 1, keys, lines, statistics),
+        curve=age_curve.empty(streams, max(1, buckets), age_curve.MOST_MONITORS if buckets else 1),
+        importances=importance.empty(streams),
+        rates=match_rate.empty(streams),
+    )
+    shed.queues.scale = 1.0
+    if recipe.aged:
+        _open_curve(spec, binding, policy, shed, state)
+    if statistics == frequency.GIVEN:
+        shed = _with_shares(spec, binding, policy, shed)
+    return shed
+
+
+def _rule(
+    spec: JoinSpec, policy: Policy, recipe: policies.Recipe, statistics: int, state: State
+) -> Any:
+    rule = records(RULE, 1)
+    rule.kind, rule.standing = recipe.kind, recipe.standing
+    rule.keyed, rule.aged = recipe.keyed, recipe.aged
+    rule.statistics = statistics
+    rule.watched = recipe.aged and policy.get("curve") is None
+    rule.alpha, rule.beta, rule.delta = policies.weights_of(policy)
+    timed = state.lanes.window[state.lanes.is_time_window == 1]
+    span = int(timed.max()) if len(timed) else int(state.lanes.window.sum())
+    rule.fade_after = min(2**62, FADE_AFTER * span)
+    rule.refresh = 1
+    return rule
+
+
+def _log_lines(spec: JoinSpec) -> int:
+    if spec.memory_rows is None:
+        return LARGEST_LOG
+    return max(SMALLEST_LOG, min(LARGEST_LOG, 32 * spec.memory_rows))
+
+
+# --- age curves --------------------------------------------------------------------------
+
+
+def _by_stream(spec: JoinSpec, given: Any, what: str) -> list[Any]:
+    if not isinstance(given, Mapping):
+        return [given] * len(spec.streams)
+    missing = [name for name in spec.streams if name not in given]
+    if missing:
+        raise TidegateError(
+            f"policy {spec.policy_choice.name!r}: {what} has no entry for stream {missing[0]!r}; "
+            f"give one for each of {', '.join(spec.streams)}"
+        )
+    return [given[name] for name in spec.streams]
+
+
+def _widths(spec: JoinSpec, binding: Binding, policy: Policy, windows: Any) -> list[int]:
+    widths = []
+    for given, window in zip(_by_stream(spec, policy.get("bucket"), "bucket"), windows, strict=True):
+        if given is None:
+            widths.append(max(1, -(-int(window) // BUCKETS)))
+        else:
+            widths.append(binding.in_units(parse_window(given, "bucket", counts=False), "bucket"))
+    return widths
+
+
+def _windows(spec: JoinSpec, binding: Binding) -> list[int]:
+    return [binding.in_units(window, "within") for window in spec.windows]
+
+
+def _buckets(spec: JoinSpec, binding: Binding, policy: Policy) -> int:
+    """As many as the longest curve has."""
+    curves = _by_stream(spec, policy.get("curve"), "curve")
+    windows = _windows(spec, binding)
+    widths = _widths(spec, binding, policy, windows)
+    needed = [
+        max(1, -(-window // width)) if curve is None else len(curve)
+        for curve, window, width in zip(curves, windows, widths, strict=True)
+    ]
+    if max(needed) > MOST_BUCKETS:
+        raise TidegateError(
+            f"policy {policy.name!r}: a bucket of {min(widths)} cuts the window into "
+            f"{max(needed)} ages; give a bucket that makes at most {MOST_BUCKETS}"
+        )
+    return max(needed)
+
+
+def _open_curve(
+    spec: JoinSpec, binding: Binding, policy: Policy, shed: Shed, state: State
+) -> None:
+    shed.stages.width[:] = _widths(spec, binding, policy, _windows(spec, binding))
+    curves = _by_stream(spec, policy.get("curve"), "curve")
+    for stream, curve in enumerate(curves):
+        if curve is not None:
+            p = np.zeros(shed.stages.worth.shape[1] - 1)
+            p[: len(curve)] = curve
+            age_curve.rate_ahead(p, shed.stages.worth[stream], shed.stages.rising[stream])
+        else:
+            shed.stages.worth[stream] = 1.0  # as flat as can be, until a life is over
+            share = int(state.accounts.capacity[state.lanes[stream].account])
+            if spec.split == "shared":
+                share //= len(spec.streams)
+            if spec.memory_bytes is not None:
+                share //= _BYTES_GUESSED
+            limit = min(age_curve.MOST_MONITORS, share // MONITOR_SHARE)
+            shed.curve.watch[stream].limit = max(limit, int(share >= 4))
+
+
+# --- frequencies that the user knows -----------------------------------------------------
+
+
+def _with_shares(spec: JoinSpec, binding: Binding, policy: Policy, shed: Shed) -> Shed:
+    shares = policy.get("frequencies")
+    for name in shares:
+        if name not in spec.streams:
+            raise TidegateError(
+                f"policy {policy.name!r}: frequencies names stream {name!r}; the streams are "
+                f"{', '.join(spec.streams)}"
+            )
+    if binding.key is None or any(schema is None for schema in binding.schemas):
+        return shed
+    for stream, name in enumerate(spec.streams):
+        codes = _codes(binding, list(shares.get(name, {})))
+        for code, share in zip(codes, shares.get(name, {}).values(), strict=True):
+            book = shed.frequency
+            key = frequency.find_or_add(book.book, book.table, book.keys, book.counts, code)
+            while key < 0:
+                shed = _with_keys(shed, 2 * len(book.keys))
+                book = shed.frequency
+                key = frequency.find_or_add(book.book, book.table, book.keys, book.counts, code)
+            book.counts[key, stream] = share
+    return shed
+
+
+def _codes(binding: Binding, keys: list[Any]) -> NDArray[np.int64]:
+    assert binding.key is not None
+    columns = list(zip(*keys, strict=True)) if len(binding.key.kinds) > 1 else [keys]
+    try:
+        arrays = [pa.array(c, k) for c, k in zip(columns, binding.key.kinds, strict=True)]
+    except (pa.ArrowInvalid, pa.ArrowTypeError, TypeError, ValueError) as error:
+        raise TidegateError(
+            f"frequencies has keys that are not values of the join column ({error}); give keys of "
+            "the column's type, for several columns as tuples"
+        ) from error
+    return binding.key.encode(arrays)[0] if keys else np.zeros(0, np.int64)
+
+
+# --- room --------------------------------------------------------------------------------
+
+
+def _longer(array: Any, length: int) -> Any:
+    more = np.zeros((length, *array.shape[1:]), array.dtype)
+    more[: len(array)] = array
+    return more.view(type(array))
+
+
+def _with_keys(shed: Shed, keys: int) -> Shed:
+    before = len(shed.frequency.keys)
+    shed = shed._replace(frequency=frequency.grown(shed.frequency, keys))
+    if shed.rule[0].standing == BY_KEY and keys + 1 > before:
+        groups = _longer(shed.groups, keys + 1)
+        groups.root[before:] = -1
+        shed = shed._replace(groups=groups)
+    return shed
+
+
+def with_more_slots(shed: Shed, slots: int) -> Shed:
+    """The same with room for `slots` tuples."""
+    before = len(shed.members)
+    members = _longer(shed.members, slots)
+    members.order[before:] = budget.NOT_A_MEMBER
+    shed = shed._replace(members=members)
+    if shed.rule[0].standing != BY_AGE:
+        heaps = np.zeros((len(shed.queues), 2 * slots), queue.ENTRY).view(np.recarray)
+        heaps[:, : shed.heaps.shape[1]] = shed.heaps
+        shed = shed._replace(heaps=heaps)
+    if shed.rule[0].keyed:
+        statistics = int(shed.rule[0].statistics)
+        shed = _with_keys(shed, keys_for(slots, shed.frequency.log.shape[1], statistics))
+    return shed
+
+
+@kernel
+def _stand_again(shed, line):
+    """Members whose records are written join queues, groups and stages."""
+    for k in range(len(line)):
+        slot = line[k]
+        stream = np.int64(shed.members[slot].stream)
+        if shed.members[slot].monitor >= 0:
+            continue
+        shed.queues[stream].members += 1
+        budget.stand(shed, slot)
+
+
+def stand_again(shed: Shed, line: NDArray[np.int64]) -> None:
+    """Make heaps, groups and stages from the members in `line`, in order of arrival."""
+    book = shed.frequency
+    frequency.rebuild(book.book, book.table, book.keys)
+    shed.queues.count = shed.queues.members = 0
+    _stand_again(shed, line[np.argsort(shed.members.order[line])])
+
+
+def nbytes(shed: Shed | None) -> int:
+    """Memory of all arrays."""
+
+    def size(part: Any) -> int:
+        return sum(map(size, part)) if isinstance(part, tuple) else int(part.nbytes)
+
+    return 0 if shed is None else size(shed)

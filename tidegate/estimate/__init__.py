@@ -1,0 +1,1 @@
+"""What a tuple is worth, learned online in bounded memory."""

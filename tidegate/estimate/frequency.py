@@ -1,0 +1,241 @@
+"""How often each key comes on each stream.
+
+Law: a key stands in the table while something refers to it (a retained tuple, or a line of the log)
+or while its count has not faded away; the table never grows beyond what it was given. Counts are of
+one of these kinds:
+
+`retained`  the tuples of a stream that are retained now
+`window`    the tuples taken from a stream that its full window holds now, shed ones included. The
+            log remembers (moment, key) of the last tuples of each stream, so that they can be
+            counted out again when they die. It is a ring: of a window with more tuples than the
+            ring has lines, the youngest are counted. That is exact while windows are small and
+            else a fair sample of the recent past, since all keys are counted over the same span.
+`faded`     all tuples taken, old ones for less: every count is halved from time to time
+`given`     shares told by the user; never changed
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tidegate.kernel import inlined, kernel
+
+RETAINED, WINDOW, FADED, GIVEN = range(4)
+STATISTICS = {"retained": RETAINED, "window": WINDOW, "faded": FADED, "given": GIVEN}
+
+NO_KEY = 0  # the key of tuples that match nothing: its counts stay 0
+FULL = -1
+FADED_AWAY = 0.75  # a count below this is not worth a line of the table
+
+KEY = np.dtype(
+    [
+        ("code", np.int64),
+        ("references", np.int32),
+        ("next_free", np.int32),  # of unused keys; -1: in use
+    ]
+)
+
+BOOK = np.dtype(
+    [
+        ("statistics", np.int64),
+        ("used", np.int64),
+        ("first_free", np.int64),
+        ("fresh", np.int64),  # keys from here on were never used
+    ]
+)
+
+LINE = np.dtype([("moment", np.int64), ("key", np.int64)])
+
+PAGE = np.dtype([("begin", np.int64), ("length", np.int64)])
+
+_MULTIPLIER = np.uint64(0x9E3779B97F4A7C15)
+_HALF = np.uint64(32)
+
+
+class Frequency(NamedTuple):
+    """Counts of keys; flat arrays, all of them part of a snapshot but for `table`."""
+
+    book: Any  # [0]
+    table: NDArray[np.int32]  # open addressing: place -> key, -1: empty
+    keys: Any
+    counts: NDArray[np.float64]  # [key, stream]
+    pages: Any  # [stream]: the part of the ring in use
+    log: Any  # [stream, line]
+
+
+def _records(kind: np.dtype[Any], shape: Any) -> Any:
+    return np.zeros(shape, kind).view(np.recarray)
+
+
+def empty(streams: int, keys: int, lines: int, statistics: int) -> Frequency:
+    """Room for `keys` keys besides NO_KEY, and a log of so many lines per stream."""
+    book = _records(BOOK, 1)
+    book.statistics = statistics
+    book.first_free, book.fresh = -1, 1
+    records = _records(KEY, keys + 1)
+    records.next_free = -1
+    return Frequency(
+        book=book,
+        table=_places(keys + 1),
+        keys=records,
+        counts=np.zeros((keys + 1, streams), np.float64),
+        pages=_records(PAGE, streams),
+        log=_records(LINE, (streams, lines if statistics == WINDOW else 1)),
+    )
+
+
+def _places(keys: int) -> NDArray[np.int32]:
+    return np.full(1 << max(4, (2 * keys - 1).bit_length()), -1, np.int32)
+
+
+def grown(frequency: Frequency, keys: int) -> Frequency:
+    """The same counts with room for more keys; a key keeps its number."""
+    before = len(frequency.keys)
+    if keys + 1 <= before:
+        return frequency
+    records = _records(KEY, keys + 1)
+    records.next_free = -1
+    records[:before] = frequency.keys
+    counts = np.zeros((keys + 1, frequency.counts.shape[1]), np.float64)
+    counts[:before] = frequency.counts
+    bigger = frequency._replace(keys=records, counts=counts, table=_places(keys + 1))
+    rebuild(bigger.book, bigger.table, bigger.keys)
+    return bigger
+
+
+@inlined
+def place_of(table, code):
+    mixed = (np.uint64(code) * _MULTIPLIER) >> _HALF
+    return np.int64((mixed * np.uint64(table.shape[0])) >> _HALF)
+
+
+@kernel
+def rebuild(book, table, keys):
+    """Fill the table from the keys in use."""
+    for place in range(len(table)):
+        table[place] = -1
+    for key in range(1, book[0].fresh):
+        if keys[key].next_free == -1:
+            place = place_of(table, keys[key].code)
+            while table[place] >= 0:
+                place = (place + 1) & (len(table) - 1)
+            table[place] = key
+
+
+@kernel
+def find(table, keys, code):
+    """The key of a code, or FULL if the table does not hold it."""
+    place = place_of(table, code)
+    while table[place] >= 0:
+        if keys[table[place]].code == code:
+            return np.int64(table[place])
+        place = (place + 1) & (len(table) - 1)
+    return np.int64(FULL)
+
+
+@kernel
+def find_or_add(book, table, keys, counts, code):
+    """The key of a code, new if need be; FULL if there is no room for a new one."""
+    place = place_of(table, code)
+    while table[place] >= 0:
+        if keys[table[place]].code == code:
+            return np.int64(table[place])
+        place = (place + 1) & (len(table) - 1)
+    key = book[0].first_free
+    if key >= 0:
+        book[0].first_free = -3 - keys[key].next_free
+    elif book[0].fresh < len(keys):
+        key = book[0].fresh
+        book[0].fresh += 1
+    else:
+        return np.int64(FULL)
+    keys[key].code = code
+    keys[key].references = 0
+    keys[key].next_free = -1
+    for stream in range(counts.shape[1]):
+        counts[key, stream] = 0.0
+    table[place] = key
+    book[0].used += 1
+    return np.int64(key)
+
+
+@kernel
+def _drop(book, table, keys, key):
+    """Take a key out of the table; the ones behind it move up, so that no search stops early."""
+    mask = len(table) - 1
+    place = place_of(table, keys[key].code)
+    while table[place] != key:
+        place = (place + 1) & mask
+    hole = place
+    place = (place + 1) & mask
+    while table[place] >= 0:
+        home = place_of(table, keys[table[place]].code)
+        if ((place - home) & mask) >= ((place - hole) & mask):
+            table[hole] = table[place]
+            hole = place
+        place = (place + 1) & mask
+    table[hole] = -1
+    # A chain of unused keys; -1 says "in use", so links are stored as -3 - link.
+    keys[key].next_free = np.int32(-3 - book[0].first_free)
+    book[0].first_free = key
+    book[0].used -= 1
+
+
+@inlined
+def hold(keys, key):
+    """Something refers to the key from now on."""
+    keys[key].references += 1
+
+
+@kernel
+def let_go(book, table, keys, key):
+    """One reference less. Without references a key has no counts, unless they fade or are given."""
+    keys[key].references -= 1
+    if key != NO_KEY and keys[key].references == 0 and book[0].statistics <= WINDOW:
+        _drop(book, table, keys, key)
+
+
+@kernel
+def fade(book, table, keys, counts):
+    """Halve all counts; forget keys that nothing refers to and that were rare."""
+    for key in range(1, book[0].fresh):
+        if keys[key].next_free == -1:
+            total = 0.0
+            for stream in range(counts.shape[1]):
+                counts[key, stream] *= 0.5
+                total = max(total, counts[key, stream])
+            if keys[key].references == 0 and total < FADED_AWAY:
+                _drop(book, table, keys, key)
+
+
+@inlined
+def log_line(pages, log, keys, counts, stream, moment, key):
+    """Count a tuple in; the caller has made sure that the ring has a free line."""
+    lines = log.shape[1]
+    line = (pages[stream].begin + pages[stream].length) % lines
+    log[stream, line].moment = moment
+    log[stream, line].key = key
+    pages[stream].length += 1
+    keys[key].references += 1
+    if key != NO_KEY:
+        counts[key, stream] += 1.0
+
+
+@inlined
+def oldest_line(pages, log, stream, horizon, lines):
+    """The key of the oldest line if it is before the horizon or one of too many, else -1.
+
+    Asked again and again; each time the answer is a key, the line is gone from the log.
+    """
+    key = np.int64(-1)
+    length = pages[stream].length
+    if length > 0:
+        begin = pages[stream].begin
+        if length >= lines or log[stream, begin].moment < horizon:
+            key = log[stream, begin].key
+            pages[stream].begin = (begin + 1) % log.shape[1]
+            pages[stream].length = length - 1
+    return key

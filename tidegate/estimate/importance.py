@@ -1,0 +1,97 @@
+"""What a result will be worth: E[f(own importance, importance of whom it meets)].
+
+Law: of the importances of a stream only a histogram is kept, with four bins to a doubling; each bin
+knows how many and how much fell into it, so sums are exact and only what lies inside the bin of the
+own importance is rounded to the bin's mean. All five f never fall as the own importance grows.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tidegate.kernel import kernel
+
+BINS = 256  # 2**-32 to 2**32; what lies beyond falls into the bins at the ends
+_PER_DOUBLING = 4
+_MIN, _MAX, _SUM, _PRODUCT = range(4)  # as in `drivers.plan`; the fifth is the mean
+
+
+class Importances(NamedTuple):
+    """[stream, bin]"""
+
+    number: NDArray[np.float64]
+    total: NDArray[np.float64]
+    number_below: NDArray[np.float64]  # of all bins before this one, as of the last `summarise`
+    total_below: NDArray[np.float64]
+
+
+def empty(streams: int) -> Importances:
+    return Importances(*(np.zeros((streams, BINS + 1), np.float64) for _ in range(4)))
+
+
+@kernel
+def bin_of(importance):
+    place = int(math.floor(_PER_DOUBLING * math.log2(importance))) + BINS // 2
+    return min(BINS - 1, max(0, place))
+
+
+@kernel
+def observe(importances, stream, importance):
+    at = bin_of(importance)
+    importances.number[stream, at] += 1.0
+    importances.total[stream, at] += importance
+
+
+@kernel
+def fade(importances):
+    """Halve what was seen."""
+    for stream in range(len(importances.number)):
+        for at in range(BINS):
+            importances.number[stream, at] *= 0.5
+            importances.total[stream, at] *= 0.5
+
+
+@kernel
+def summarise(importances):
+    """Make the sums that `expected` reads; the last entry holds those over all bins."""
+    for stream in range(len(importances.number)):
+        number = total = 0.0
+        for at in range(BINS + 1):
+            importances.number_below[stream, at] = number
+            importances.total_below[stream, at] = total
+            number += importances.number[stream, at]
+            total += importances.total[stream, at]
+
+
+@kernel
+def expected(importances, stream, combine, own):
+    """E[f(own, Y)] for Y from `stream`, as of the last `summarise`; f(own, own) before the first."""
+    number = importances.number_below[stream, BINS]
+    mean = own if number == 0.0 else importances.total_below[stream, BINS] / number
+    if combine == _SUM:
+        return own + mean
+    if combine == _PRODUCT:
+        return own * mean
+    if combine > _PRODUCT:
+        return (own + mean) / 2.0
+    if number == 0.0:
+        return own
+    at = bin_of(own)
+    below = importances.number_below[stream, at]
+    total = importances.total_below[stream, at]
+    inside = importances.number_below[stream, at + 1] - below
+    if inside > 0.0:
+        # Those in its own bin count as if all had the mean of the bin.
+        amount = importances.total_below[stream, at + 1] - total
+        if amount / inside < own:
+            below += inside
+            total += amount
+    share_below = below / number
+    total_below = total / number
+    if combine == _MIN:
+        return total_below + (1.0 - share_below) * own
+    return share_below * own + (mean - total_below)

@@ -1,0 +1,138 @@
+"""Tuples in stages of age: whoever goes is the oldest or the youngest of a stage.
+
+Law: the members of a stream stand in one list by arrival; a stage is a stretch of it, all tuples of
+one bucket of ages. A tuple's worth is that of its stage. Inside a stage where worth rises with age
+the youngest goes first, elsewhere the oldest:
+
+    list      oldest  a b c | d e | f g h i  newest        stages 2, 1, 0
+                              ^ candidate of stage 1 where worth falls, e where it rises
+
+(srivastava2004, section 3.2.1: with a curve that rises to k_opt a tuple must be let grow old, so
+the newcomer is refused; on a curve that falls the oldest makes room.) RECENT and UNTIL-EXPIRY are
+the two ways to have a single stage.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tidegate.kernel import kernel
+
+NOBODY = -1
+
+
+class Stages(NamedTuple):
+    """[stream, stage]; the last stage holds what has nothing ahead of it."""
+
+    oldest: NDArray[np.int32]
+    youngest: NDArray[np.int32]
+    worth: NDArray[np.float64]
+    rising: NDArray[np.int32]
+    width: NDArray[np.int64]  # [stream]: moments per stage
+
+
+def empty(streams: int, stages: int, rising: int = 0) -> Stages:
+    return Stages(
+        oldest=np.full((streams, stages), NOBODY, np.int32),
+        youngest=np.full((streams, stages), NOBODY, np.int32),
+        worth=np.zeros((streams, stages), np.float64),
+        rising=np.full((streams, stages), rising, np.int32),
+        width=np.full(streams, 2**62, np.int64),
+    )
+
+
+@kernel
+def stage_of(stages, stream, born, now):
+    """The stage of a tuple that was born at one moment and is looked at in another."""
+    last = stages.worth.shape[1] - 1
+    return min(np.int64(last), (now - born) // stages.width[stream])
+
+
+@kernel
+def append(stages, members, stream, slot):
+    """A new tuple, the youngest of all."""
+    newest = np.int64(NOBODY)
+    for stage in range(stages.worth.shape[1]):
+        newest = np.int64(stages.youngest[stream, stage])
+        if newest >= 0:
+            break
+    members[slot].prev = newest
+    members[slot].next = NOBODY
+    members[slot].stage = 0
+    if newest >= 0:
+        members[newest].next = slot
+    if stages.oldest[stream, 0] < 0:
+        stages.oldest[stream, 0] = slot
+    stages.youngest[stream, 0] = slot
+
+
+@kernel
+def remove(stages, members, stream, slot):
+    """Take a tuple out of the list and of its stage."""
+    older, newer = members[slot].prev, members[slot].next
+    stage = members[slot].stage
+    if older >= 0:
+        members[older].next = newer
+    if newer >= 0:
+        members[newer].prev = older
+    if stages.oldest[stream, stage] == slot:
+        same = newer >= 0 and members[newer].stage == stage
+        stages.oldest[stream, stage] = newer if same else NOBODY
+    if stages.youngest[stream, stage] == slot:
+        same = older >= 0 and members[older].stage == stage
+        stages.youngest[stream, stage] = older if same else NOBODY
+
+
+@kernel
+def grow_older(stages, members, stream, now):
+    """Move what has become too old for its stage on to the stage of its age."""
+    width = stages.width[stream]
+    last = stages.worth.shape[1] - 1
+    for stage in range(last - 1, -1, -1):
+        slot = np.int64(stages.oldest[stream, stage])
+        while slot >= 0 and now - members[slot].born >= (stage + 1) * width:
+            newer = np.int64(members[slot].next)
+            same = newer >= 0 and members[newer].stage == stage
+            stages.oldest[stream, stage] = newer if same else NOBODY
+            if not same:
+                stages.youngest[stream, stage] = NOBODY
+            target = stage_of(stages, stream, members[slot].born, now)
+            members[slot].stage = target
+            stages.youngest[stream, target] = slot
+            if stages.oldest[stream, target] < 0:
+                stages.oldest[stream, target] = slot
+            slot = newer if same else np.int64(NOBODY)
+
+
+@kernel
+def candidate(stages, members, stream):
+    """The slot that goes first, or NOBODY: the smallest (worth, base, order), see `rank`."""
+    best = np.int64(NOBODY)
+    for stage in range(stages.worth.shape[1]):
+        if stages.rising[stream, stage]:
+            slot = np.int64(stages.youngest[stream, stage])
+        else:
+            slot = np.int64(stages.oldest[stream, stage])
+        if slot < 0:
+            continue
+        if best < 0:
+            best = slot
+            continue
+        worth, base = rank(stages, stream, stage, members[slot].order)
+        least, lowest = rank(stages, stream, members[best].stage, members[best].order)
+        if worth < least or (
+            worth == least
+            and (base < lowest or (base == lowest and members[slot].order < members[best].order))
+        ):
+            best = slot
+    return best
+
+
+@kernel
+def rank(stages, stream, stage, order):
+    """Worth, and what breaks ties: where worth rises with age, the younger goes first."""
+    base = -np.float64(order) if stages.rising[stream, stage] else 0.0
+    return stages.worth[stream, stage], base

@@ -1,0 +1,99 @@
+"""Tuples of one key in the order in which they would go.
+
+Law: within a group the tuple with the smallest (base, order of arrival) stands at the root, whatever
+the key is worth now; so a change of a key's worth moves one group and no tuple.
+
+A group is a pairing heap threaded through the members (`child`, `next`, `prev`): insertion is one
+comparison, removal of any member O(log) amortised. Without importances all bases are equal, and
+a group is a line by age.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from tidegate.kernel import kernel
+
+NOBODY = -1
+
+GROUP = np.dtype(
+    [
+        ("queued", np.float64),  # priority and order of its entry in the queue that counts;
+        ("queued_order", np.int64),  # an entry that says anything else is dead
+        ("root", np.int32),  # slot, or NOBODY
+        ("number", np.int32),
+    ]
+)
+
+
+@kernel
+def _link(members, one, other):
+    """Two roots become one: the later becomes the first child of the earlier."""
+    first, second = one, other
+    if members[other].basis < members[one].basis or (
+        members[other].basis == members[one].basis and members[other].order < members[one].order
+    ):
+        first, second = other, one
+    child = members[first].child
+    members[second].next = child
+    if child >= 0:
+        members[child].prev = second
+    members[second].prev = first
+    members[first].child = second
+    return first
+
+
+@kernel
+def insert(members, root, slot):
+    """Add a slot; returns the root."""
+    members[slot].child = NOBODY
+    members[slot].next = NOBODY
+    members[slot].prev = NOBODY
+    return np.int64(slot) if root < 0 else np.int64(_link(members, root, slot))
+
+
+@kernel
+def _meld(members, first):
+    """The root of a list of siblings: linked in pairs, then all pairs from the last to the first."""
+    pairs = np.int64(NOBODY)
+    while first >= 0:
+        one = np.int64(first)
+        other = np.int64(members[one].next)
+        first = np.int64(NOBODY)
+        members[one].next = NOBODY
+        members[one].prev = NOBODY
+        if other >= 0:
+            first = np.int64(members[other].next)
+            members[other].next = NOBODY
+            members[other].prev = NOBODY
+            one = np.int64(_link(members, one, other))
+        members[one].next = pairs
+        pairs = one
+    if pairs < 0:
+        return pairs
+    root = pairs
+    pairs = np.int64(members[root].next)
+    members[root].next = NOBODY
+    while pairs >= 0:
+        following = np.int64(members[pairs].next)
+        members[pairs].next = NOBODY
+        root = np.int64(_link(members, root, pairs))
+        pairs = following
+    return root
+
+
+@kernel
+def remove(members, root, slot):
+    """Take a slot out; returns the root."""
+    children = np.int64(members[slot].child)
+    if slot == root:
+        return _meld(members, children)
+    prev, following = members[slot].prev, members[slot].next
+    if members[prev].child == slot:
+        members[prev].child = following
+    else:
+        members[prev].next = following
+    if following >= 0:
+        members[following].prev = prev
+    rest = _meld(members, children)
+    return np.int64(root) if rest < 0 else np.int64(_link(members, root, rest))

@@ -1,0 +1,181 @@
+"""What shedding learns from each arrival.
+
+Law: every tuple that is taken is seen once, before it is admitted or refused (under
+`ties="instant"` all tuples of an instant are seen before the first is admitted). What is learned
+depends on the tuples alone, so it is the same under any cut of the input.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from tidegate.estimate import age_curve, frequency, importance, match_rate
+from tidegate.kernel import inlined, kernel
+from tidegate.shed import budget, worth
+from tidegate.shed.ledger import AGE, BY_KEY, CUMULATIVE, OUTPUT, VALUE
+
+SMALLEST_REFRESH = 64  # tuples between two refreshes of all scores
+SMALLEST_FADE = 256
+
+
+@kernel
+def learn_curve(shed, stream):
+    """Turn what the monitors of a stream have shown into the worth of its stages."""
+    p = shed.curve.scratch[0]
+    if shed.curve.watch[stream].lives >= 1.0:
+        age_curve.estimate(shed.curve, stream, p)
+        mean = 0.0
+        for bucket in range(len(p)):
+            mean += p[bucket] / len(p)
+        for bucket in range(len(p)):
+            p[bucket] = p[bucket] / mean if mean > 0.0 else 1.0
+        age_curve.rate_ahead(p, shed.stages.worth[stream], shed.stages.rising[stream])
+
+
+@kernel
+def refresh(shed, combine, weighed):
+    """Make all estimates and all scores of VALUE anew: O(M), and so done every M tuples."""
+    match_rate.summarise(shed.rates)
+    importance.summarise(shed.importances)
+    members = 0
+    for stream in range(len(shed.queues)):
+        if shed.rule[0].watched:
+            learn_curve(shed, stream)
+        members += shed.queues[stream].members
+    for slot in range(len(shed.members)):
+        member = shed.members[slot]
+        if member.order >= 0:
+            stream = np.int64(member.stream)
+            member.priority = worth.score(
+                shed.rule, shed.stages, shed.importances, shed.rates, shed.frequency.counts,
+                combine, weighed, stream, np.int64(member.key), member.basis, member.born,
+                shed.queues[stream].now, member.cost,
+            )  # fmt: skip
+    for stream in range(len(shed.queues)):
+        budget.rebuild_by_tuple(shed.queues, shed.heaps, shed.members, stream)
+    shed.rule[0].refresh = max(SMALLEST_REFRESH, members)
+
+
+@kernel
+def score_again(shed, slot, combine, weighed):
+    """A member has met an arrival, so its key is worth something else now."""
+    member = shed.members[slot]
+    stream = np.int64(member.stream)
+    score = worth.score(
+        shed.rule, shed.stages, shed.importances, shed.rates, shed.frequency.counts, combine,
+        weighed, stream, np.int64(member.key), member.basis, member.born,
+        shed.queues[stream].now, member.cost,
+    )  # fmt: skip
+    if member.monitor < 0:
+        budget.store(shed.queues, shed.heaps, shed.members, slot, score)
+
+
+@kernel
+def fade(shed):
+    """Old evidence counts half from now on."""
+    book = shed.frequency
+    frequency.fade(book.book, book.table, book.keys, book.counts)
+    if shed.rule[0].kind == VALUE:
+        match_rate.fade(shed.rates, book.keys, book.counts, book.book[0].fresh)
+        importance.fade(shed.importances)
+        shed.rule[0].refresh = 1
+    elif shed.rule[0].standing == BY_KEY:
+        for stream in range(len(shed.queues)):
+            budget.rebuild_by_key(
+                shed.rule, shed.queues, shed.heaps, shed.members, shed.groups, book.counts, stream
+            )
+    shed.rule[0].quiet = 0
+
+
+@kernel
+def key_for(shed, code):
+    """The key of a code; a full table makes room by forgetting what is rare."""
+    book = shed.frequency
+    if shed.rule[0].statistics == frequency.GIVEN:
+        # A key that the user did not name has the share 0, as NO_KEY has.
+        return max(np.int64(frequency.NO_KEY), frequency.find(book.table, book.keys, code))
+    key = frequency.find_or_add(book.book, book.table, book.keys, book.counts, code)
+    while key < 0:
+        while book.book[0].used > 3 * len(book.keys) // 4:
+            fade(shed)
+        key = frequency.find_or_add(book.book, book.table, book.keys, book.counts, code)
+    return key
+
+
+@inlined
+def is_due(pages, log, stream, horizon, lines):
+    """Is there something to count out?"""
+    length = pages[stream].length
+    return length > 0 and (
+        length >= lines or log[stream, pages[stream].begin].moment < horizon
+    )
+
+
+@kernel
+def count_out(shed, stream, horizon, lines):
+    """Take from the counts what has left the full window of a stream."""
+    book = shed.frequency
+    key = frequency.oldest_line(book.pages, book.log, stream, horizon, lines)
+    while key >= 0:
+        if key != frequency.NO_KEY:
+            book.counts[key, stream] -= 1.0
+            if shed.rule[0].standing == BY_KEY:
+                budget.reweigh(
+                    shed.rule, shed.queues, shed.heaps, shed.members, shed.groups, book.counts,
+                    key, 1 - stream,
+                )  # fmt: skip
+        frequency.let_go(book.book, book.table, book.keys, key)
+        key = frequency.oldest_line(book.pages, book.log, stream, horizon, lines)
+
+
+@inlined
+def count_in(shed, stream, moment, key):
+    """Add a new tuple to the counts of its key."""
+    book = shed.frequency
+    statistics = shed.rule[0].statistics
+    if statistics == frequency.WINDOW:
+        frequency.log_line(book.pages, book.log, book.keys, book.counts, stream, moment, key)
+    elif statistics == frequency.FADED and key != frequency.NO_KEY:
+        if shed.rule[0].kind == VALUE:
+            match_rate.observe(shed.rates, book.counts, stream, key)
+        elif shed.rule[0].kind != OUTPUT:
+            book.counts[key, stream] += 1.0
+
+
+@inlined
+def pace(queues, stream, moment, window):
+    """Measure how many tuples of a stream fall into the length of its window."""
+    if queues[stream].seen == 0:
+        queues[stream].period = moment
+    elif moment - queues[stream].period > window:
+        queues[stream].pace = queues[stream].seen - queues[stream].period_seen
+        queues[stream].period = moment
+        queues[stream].period_seen = queues[stream].seen
+    queues[stream].seen += 1
+
+
+@kernel
+def gain(shed, slot, own, now, window):
+    """A member has met an arrival: it does not decay by it, and gains (ojewole2006, 4.3.4)."""
+    member = shed.members[slot]
+    stream = np.int64(member.stream)
+    rule = shed.rule[0]
+    matches = shed.frequency.counts[member.key, 1 - stream]
+    left = worth.life_left(member.born, now, window)
+    # Only ever more than before, so its entry in the queue may stay behind.
+    member.priority = (
+        member.priority / rule.delta
+        + rule.alpha * rule.beta * own * matches * left / shed.queues[stream].scale
+    )
+
+
+@inlined
+def watch(shed, slot, now):
+    """A member has met an arrival: if it is a monitor, its life has one more result."""
+    member = shed.members[slot]
+    if member.monitor >= 0:
+        stream = np.int64(member.stream)
+        bucket = age_curve.bucket_at(
+            now - member.born, shed.stages.width[stream], shed.curve.sums.shape[1]
+        )
+        shed.curve.life[stream, member.monitor, bucket] += 1.0

@@ -1,0 +1,141 @@
+"""What a tuple is worth under each policy.
+
+Law: a policy is one number, its priority, made of importance, matches and age; whoever has the
+smallest (priority, base, order of arrival) goes. `m` is the count of the tuple's key on the opposite
+stream (`estimate.frequency`); `imp` its importance.
+
+`random`          chance: what is retained is a uniform sample of the window
+`prob`            m (srivastava2004, section 3.3), kept current
+`output`          results that the key has produced, old ones for less
+`simp`            imp (ojewole2006, section 4.3.1)
+`simpprob`        imp x m at arrival (4.3.2); ties: the lower importance, then the oldest
+`dimpprob`        imp x m, kept current (4.3.3)
+`dgl`             imp (1 + gain m) at arrival, then + gain imp m (share of life left) for each
+                  arrival that it meets, x decay for each that it does not (4.3.4)
+`additive`        alpha imp + beta m + delta time, kept current (3.2)
+`multiplicative`  imp^alpha m^beta time^delta
+`cumulative`      alpha imp (1 + beta m) at arrival, then as `dgl` with gain beta and decay delta
+`value`           expected importance per arrival: rate of the key x rate ahead at its age x
+                  E[f(imp, importance of whom it meets)], per byte under a budget in bytes
+
+Time is counted in windows since the first tuple, from 1 on.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from tidegate.estimate import frequency, importance, match_rate
+from tidegate.kernel import inlined, kernel
+from tidegate.shed import ages
+from tidegate.shed.ledger import (
+    ADDITIVE,
+    BY_AGE,
+    BY_KEY,
+    CUMULATIVE,
+    DIMPPROB,
+    MULTIPLICATIVE,
+    OUTPUT,
+    PROB,
+    RANDOM,
+    SIMP,
+    SIMPPROB,
+)
+
+_STEP = np.uint64(0x9E3779B97F4A7C15)
+_MIX_1 = np.uint64(0xBF58476D1CE4E5B9)
+_MIX_2 = np.uint64(0x94D049BB133111EB)
+_ONE_OVER_2_53 = 1.0 / 9007199254740992.0
+
+
+@kernel
+def chance(seed, stream, number):
+    """A uniform number in [0, 1) for the n-th tuple of a stream: a counter-based generator.
+
+    Two rounds of the splitmix64 finaliser. No state but the counter, so it can be restored, cut
+    and repeated at will.
+    """
+    state = seed + _STEP * (np.uint64(number) + np.uint64(1))
+    state ^= _MIX_2 * (np.uint64(stream) + np.uint64(1))
+    for _ in range(2):
+        state = (state ^ (state >> np.uint64(30))) * _MIX_1
+        state = (state ^ (state >> np.uint64(27))) * _MIX_2
+        state = state ^ (state >> np.uint64(31))
+    return np.float64(state >> np.uint64(11)) * _ONE_OVER_2_53
+
+
+@kernel
+def windows_since(first, moment, window):
+    """The time of a tuple in windows since the first tuple, from 1 on."""
+    return 1.0 + np.float64(moment - first) / np.float64(window) if window > 0 else 1.0
+
+
+@kernel
+def life_left(born, now, window):
+    """The share of its life that a tuple has left."""
+    return max(0.0, np.float64(born + window - now) / np.float64(window)) if window > 0 else 0.0
+
+
+@kernel
+def key_worth(rule, counts, key, stream):
+    """The part of the priority that all tuples of a key share."""
+    kind = rule[0].kind
+    if kind == OUTPUT:
+        return counts[key, counts.shape[1] - 1]
+    matches = counts[key, 1 - stream]
+    if kind == ADDITIVE:
+        return rule[0].beta * matches
+    if kind == MULTIPLICATIVE:
+        return matches ** rule[0].beta
+    return matches
+
+
+@inlined
+def group_priority(rule, worth, base):
+    return worth + base if rule[0].kind == ADDITIVE else worth * base
+
+
+@kernel
+def base_of(rule, own, time):
+    """The part of the priority that a tuple has for itself, fixed at arrival."""
+    kind = rule[0].kind
+    if kind == ADDITIVE:
+        return rule[0].alpha * own + rule[0].delta * time
+    if kind == MULTIPLICATIVE:
+        return own ** rule[0].alpha * time ** rule[0].delta
+    if kind == PROB or kind == OUTPUT:
+        return 1.0
+    if kind == RANDOM or kind == CUMULATIVE:
+        return 0.0
+    return own
+
+
+@kernel
+def at_arrival(rule, counts, key, stream, own, random):
+    """The priority of a new tuple that stands by itself; VALUE has `score`."""
+    kind = rule[0].kind
+    if kind == RANDOM:
+        return random
+    if kind == SIMP:
+        return own
+    matches = counts[key, 1 - stream]
+    if kind == SIMPPROB:
+        return own * matches
+    return rule[0].alpha * own * (1.0 + rule[0].beta * matches)
+
+
+@kernel
+def score(rule, stages, importances, rates, counts, combine, weighed, stream, key, own, born, now, size):
+    """VALUE of a tuple at a moment, from the estimates as of the last refresh."""
+    other = 1 - stream
+    if key == frequency.NO_KEY:
+        return 0.0
+    if rule[0].statistics == frequency.GIVEN:
+        worth = counts[key, other]
+    else:
+        worth = rates.trials[other, match_rate.level_of(counts[key, other])].rate
+    if rule[0].aged:
+        worth *= stages.worth[stream, ages.stage_of(stages, stream, born, now)]
+    if weighed:
+        worth *= importance.expected(importances, other, combine, own)
+    return worth / size
