@@ -128,8 +128,10 @@ def _windows(spec: JoinSpec, binding: Binding) -> list[int]:
 
 
 def _buckets(spec: JoinSpec, binding: Binding, policy: Policy) -> int:
-    """As many as the longest curve has."""
+    """As many as the longest curve has; where none is given, as many whatever the units of time."""
     curves = _by_stream(spec, policy.get("curve"), "curve")
+    if policy.get("bucket") is None:
+        return BUCKETS
     windows = _windows(spec, binding)
     widths = _widths(spec, binding, policy, windows)
     needed = [
@@ -147,12 +149,13 @@ def _buckets(spec: JoinSpec, binding: Binding, policy: Policy) -> int:
 def _open_curve(
     spec: JoinSpec, binding: Binding, policy: Policy, shed: Shed, state: State
 ) -> None:
-    shed.stages.width[:] = _widths(spec, binding, policy, _windows(spec, binding))
+    windows = _windows(spec, binding)
+    shed.stages.width[:] = _widths(spec, binding, policy, windows)
+    shed.curve.watch.buckets = np.maximum(1, -(-np.array(windows) // shed.stages.width))
     curves = _by_stream(spec, policy.get("curve"), "curve")
     for stream, curve in enumerate(curves):
         if curve is not None:
-            p = np.zeros(shed.stages.worth.shape[1] - 1)
-            p[: len(curve)] = curve
+            p = np.array(curve, np.float64)
             age_curve.rate_ahead(p, shed.stages.worth[stream], shed.stages.rising[stream])
         else:
             shed.stages.worth[stream] = 1.0  # as flat as can be, until a life is over

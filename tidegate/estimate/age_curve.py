@@ -29,6 +29,7 @@ NO_MONITOR = -1
 WATCH = np.dtype(
     [
         ("limit", np.int64),  # monitors at a time
+        ("buckets", np.int64),  # into which its window is cut
         ("alive", np.int64),
         ("lives", np.float64),  # that are over, faded
         ("waited", np.int64),  # tuples since the last monitor began

@@ -21,7 +21,7 @@ SMALLEST_FADE = 256
 @kernel
 def learn_curve(shed, stream):
     """Turn what the monitors of a stream have shown into the worth of its stages."""
-    p = shed.curve.scratch[0]
+    p = shed.curve.scratch[0, : shed.curve.watch[stream].buckets]
     if shed.curve.watch[stream].lives >= 1.0:
         age_curve.estimate(shed.curve, stream, p)
         mean = 0.0
@@ -176,6 +176,6 @@ def watch(shed, slot, now):
     if member.monitor >= 0:
         stream = np.int64(member.stream)
         bucket = age_curve.bucket_at(
-            now - member.born, shed.stages.width[stream], shed.curve.sums.shape[1]
+            now - member.born, shed.stages.width[stream], shed.curve.watch[stream].buckets
         )
         shed.curve.life[stream, member.monitor, bucket] += 1.0
