@@ -127,9 +127,9 @@ class ShedJoin(NaiveJoin):
         arrival.taken, arrival.taken_of_stream = self.taken, self.taken_of_stream[arrival.stream]
         self.taken += 1
         self.taken_of_stream[arrival.stream] += 1
-        self.expire_by_count(arrival.stream)
         self.see(arrival)
         self.met(arrival, partners)
+        self.expire_by_count(arrival.stream)
         self.admit(arrival)
         return results
 

@@ -70,7 +70,7 @@ def admit_visitor(state, stream, slot):
 @inlined
 def admit_under_budget(state, shed, arrivals, stream, arrival, slot):
     """Take a visitor, and retain it if its window and the budget let it live."""
-    limited.take(state, shed, stream)
+    limited.count_taken(state, stream)
     state.notes[slot].number = state.lanes[stream].taken - 1
     state.notes[slot].order = state.gate[0].order - 1
     key = limited.key_of(state, shed, arrivals, arrival)

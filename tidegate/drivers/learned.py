@@ -18,8 +18,10 @@ from tidegate.shed.ledger import VALUE, Shed
 from tidegate.windows import NOT_INDEXED
 
 _MARK = {b"tidegate": b"learned"}
-_RULE = ("first", "begun", "faded", "quiet", "refresh")
-_QUEUE = ("scale", "seen", "now", "pace", "period", "period_seen")
+_RULE = ("first", "begun", "faded", "quiet", "refresh", "until_plan")
+_QUEUE = (
+    "scale", "seen", "now", "pace", "period", "period_seen", "arrived", "precedence", "factor"
+)  # fmt: skip
 _BOOK = ("used", "first_free", "fresh")
 
 

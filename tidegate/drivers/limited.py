@@ -13,9 +13,12 @@ from tidegate.drivers import two_way
 from tidegate.drivers.two_way import ANYBODY, DONE, NEED_OUTPUT
 from tidegate.estimate import age_curve, frequency, importance
 from tidegate.kernel import inlined, kernel
-from tidegate.shed import ages, budget, learning, worth
+from tidegate.shed import ages, budget, learning, plan, worth
 from tidegate.shed.ledger import AGE, BY_AGE, BY_KEY, CUMULATIVE, OUTPUT, RANDOM, VALUE
 from tidegate.streams import earliest
+
+
+NEVER = 2  # precedence of a monitor: it goes after all others
 
 
 @inlined
@@ -37,6 +40,11 @@ def see(state, shed, arrivals, stream, arrival):
     for lane in range(len(queues)):
         is_time_window = state.lanes[lane].is_time_window
         queues[lane].now = clock if is_time_window else queues[lane].seen - 1
+    if rule[0].planned:
+        queues[stream].arrived += 1.0
+        rule[0].until_plan -= 1
+        if rule[0].until_plan <= 0:
+            plan.make(rule, queues, state.lanes)
     if rule[0].keyed:
         see_key(state, shed, arrivals, stream, arrival, moment)
     if rule[0].kind == CUMULATIVE:
@@ -148,15 +156,10 @@ def expire(state, shed):
 
 
 @inlined
-def take(state, shed, stream):
-    """Count an arrival as taken; the oldest of a full count window dies by that."""
+def count_taken(state, stream):
+    """Count an arrival as taken."""
     state.lanes[stream].taken += 1
     state.gate[0].order += 1
-    if not state.lanes[stream].is_time_window:
-        slot = windows.expired_head(state.slots, state.notes, state.lanes, state.lines, stream, 0)
-        if slot >= 0:
-            state.lanes[stream].expired += 1
-            forget(state, shed, stream, slot, True)
 
 
 @inlined
@@ -191,33 +194,63 @@ def appraise(state, shed, arrivals, stream, arrival, key, size):
 
 
 @inlined
-def make_room(state, shed, stream, size, priority, base):
-    """Evict until a tuple of this size and worth fits; False if it is refused instead."""
+def victim_for(state, shed, stream, priority, base):
+    """Who goes so that a tuple of this worth can stay; REFUSED if it is the tuple itself."""
     account = state.lanes[stream].account
-    share = state.accounts[account]
-    refused = size > share.capacity
-    while not refused and share.used + size > share.capacity:
-        victim = np.int64(budget.NOBODY)
-        least = lowest = 0.0
-        for lane in range(len(state.lanes)):
-            if state.lanes[lane].account == account:
-                slot, its_priority, its_base = budget.first_to_go(
-                    shed, lane, state.gate[0].combine, state.gate[0].has_importance
-                )
-                if slot >= 0 and (
-                    victim < 0
-                    or budget.goes_first(
-                        its_priority, its_base, shed.members[slot].order,
-                        least, lowest, shed.members[victim].order,
+    queues = shed.queues
+    victim = np.int64(budget.REFUSED)
+    precedence = queues[stream].precedence if priority < np.inf else NEVER
+    least, lowest, order = priority * queues[stream].factor, base, state.gate[0].order
+    for lane in range(len(state.lanes)):
+        if state.lanes[lane].account == account:
+            slot, its_priority, its_base = budget.first_to_go(
+                shed, lane, state.gate[0].combine, state.gate[0].has_importance
+            )
+            its_priority *= queues[lane].factor
+            if slot >= 0 and (
+                queues[lane].precedence < precedence
+                or (
+                    queues[lane].precedence == precedence
+                    and budget.goes_first(
+                        its_priority, its_base, shed.members[slot].order, least, lowest, order
                     )
-                ):  # fmt: skip
-                    victim, least, lowest = slot, its_priority, its_base
-        refused = victim < 0 or priority < least or (priority == least and base < lowest)
-        if not refused:
-            loser = np.int64(shed.members[victim].stream)
+                )
+            ):
+                victim, precedence = slot, queues[lane].precedence
+                least, lowest, order = its_priority, its_base, shed.members[slot].order
+    return victim
+
+
+@inlined
+def make_room(state, shed, stream, size, priority, base):
+    """Let go whom a full count window or the budget does not let live; False if the tuple that
+    was taken is refused instead."""
+    account = state.lanes[stream].account
+    by_count = not state.lanes[stream].is_time_window
+    stays = True
+    while stays:
+        slot = np.int64(budget.NOBODY)
+        if by_count:
+            slot = windows.expired_head(
+                state.slots, state.notes, state.lanes, state.lines, stream, 0
+            )
+        complete = slot >= 0
+        by_count = complete
+        if not complete:
+            if state.accounts[account].used + size > state.accounts[account].capacity:
+                slot = np.int64(budget.REFUSED)
+                if size <= state.accounts[account].capacity:
+                    slot = victim_for(state, shed, stream, priority, base)
+        stays = slot != budget.REFUSED
+        if slot < 0:
+            break
+        loser = np.int64(shed.members[slot].stream)
+        if complete:
+            state.lanes[loser].expired += 1
+        else:
             state.lanes[loser].evicted += 1
-            forget(state, shed, loser, victim, False)
-    return not refused
+        forget(state, shed, loser, slot, complete)
+    return stays
 
 
 @inlined
@@ -299,7 +332,7 @@ def run(state, shed, arrivals, work, output):
         count = two_way.probe(state, arrivals, work, output, stream, arrival, ANYBODY)
         if count < 0:
             return NEED_OUTPUT
-        take(state, shed, stream)
+        count_taken(state, stream)
         see(state, shed, arrivals, stream, arrival)
         produced(state, shed, arrivals, arrival, count)
         matched(state, shed, work, stream, count)

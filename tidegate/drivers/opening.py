@@ -28,7 +28,7 @@ from tidegate.windows import records
 
 BUCKETS = 20  # of an age curve, where the user does not say
 MOST_BUCKETS = 1000
-FADE_AFTER = 4  # windows
+FADE_AFTER = 1  # window; so what is remembered is the weight of about five
 SMALLEST_LOG, LARGEST_LOG = 1024, 65_536  # tuples of a full window that are counted
 MONITOR_SHARE = 16  # one in so many of the retained tuples is kept to learn an age curve
 _BYTES_GUESSED = 256  # of a tuple, where the budget is in bytes
@@ -68,7 +68,7 @@ def shed_of(spec: JoinSpec, binding: Binding, state: State) -> Shed | None:
         importances=importance.empty(streams),
         rates=match_rate.empty(streams),
     )
-    shed.queues.scale = 1.0
+    shed.queues.scale = shed.queues.factor = 1.0
     if recipe.aged:
         _open_curve(spec, binding, policy, shed, state)
     if statistics == frequency.GIVEN:
@@ -89,6 +89,7 @@ def _rule(
     span = int(timed.max()) if len(timed) else int(state.lanes.window.sum())
     rule.fade_after = min(2**62, FADE_AFTER * span)
     rule.refresh = 1
+    rule.planned = spec.split == "auto"
     return rule
 
 
@@ -156,11 +157,13 @@ def _open_curve(
     for stream, curve in enumerate(curves):
         if curve is not None:
             p = np.array(curve, np.float64)
+            if spec.split == "auto":  # results per unit of age, to compare streams by
+                p /= shed.stages.width[stream]
             age_curve.rate_ahead(p, shed.stages.worth[stream], shed.stages.rising[stream])
         else:
             shed.stages.worth[stream] = 1.0  # as flat as can be, until a life is over
             share = int(state.accounts.capacity[state.lanes[stream].account])
-            if spec.split == "shared":
+            if spec.split in ("shared", "auto"):
                 share //= len(spec.streams)
             if spec.memory_bytes is not None:
                 share //= _BYTES_GUESSED

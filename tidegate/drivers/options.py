@@ -36,7 +36,7 @@ def capacities(spec: JoinSpec) -> list[int]:
     streams = len(spec.streams)
     if total is None:
         return [np.iinfo(np.int64).max] * streams
-    if spec.split == "shared":
+    if spec.split in ("shared", "auto"):
         return [total] + [0] * (streams - 1)
     if spec.split_rows is not None:
         return list(spec.split_rows)
@@ -55,7 +55,7 @@ def state_of(spec: JoinSpec, binding: Binding) -> State:
         lane.window = binding.in_units(window, "within")
         lane.is_time_window = window.kind != "rows"
         lane.index = INDEX_CODES[index_of(spec, stream)]
-        lane.account = 0 if spec.split == "shared" else stream
+        lane.account = 0 if spec.split in ("shared", "auto") else stream
     state = memory.new_state(
         lanes,
         binding.bands,

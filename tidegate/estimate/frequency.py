@@ -10,7 +10,7 @@ one of these kinds:
             counted out again when they die. It is a ring: of a window with more tuples than the
             ring has lines, the youngest are counted. That is exact while windows are small and
             else a fair sample of the recent past, since all keys are counted over the same span.
-`faded`     all tuples taken, old ones for less: every count is halved from time to time
+`faded`     all tuples taken, old ones for less: every count is lowered from time to time
 `given`     shares told by the user; never changed
 """
 
@@ -28,6 +28,7 @@ STATISTICS = {"retained": RETAINED, "window": WINDOW, "faded": FADED, "given": G
 
 NO_KEY = 0  # the key of tuples that match nothing: its counts stay 0
 FULL = -1
+FADING = 0.8  # what is left of a count when it fades; mild, so that counts mean the same all along
 FADED_AWAY = 0.75  # a count below this is not worth a line of the table
 
 KEY = np.dtype(
@@ -200,12 +201,12 @@ def let_go(book, table, keys, key):
 
 @kernel
 def fade(book, table, keys, counts):
-    """Halve all counts; forget keys that nothing refers to and that were rare."""
+    """Lower all counts; forget keys that nothing refers to and that were rare."""
     for key in range(1, book[0].fresh):
         if keys[key].next_free == -1:
             total = 0.0
             for stream in range(counts.shape[1]):
-                counts[key, stream] *= 0.5
+                counts[key, stream] *= FADING
                 total = max(total, counts[key, stream])
             if keys[key].references == 0 and total < FADED_AWAY:
                 _drop(book, table, keys, key)

@@ -13,6 +13,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from tidegate.estimate.frequency import FADING
 from tidegate.kernel import kernel
 
 BINS = 256  # 2**-32 to 2**32; what lies beyond falls into the bins at the ends
@@ -48,11 +49,11 @@ def observe(importances, stream, importance):
 
 @kernel
 def fade(importances):
-    """Halve what was seen."""
+    """What was seen counts for less from now on."""
     for stream in range(len(importances.number)):
         for at in range(BINS):
-            importances.number[stream, at] *= 0.5
-            importances.total[stream, at] *= 0.5
+            importances.number[stream, at] *= FADING
+            importances.total[stream, at] *= FADING
 
 
 @kernel

@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from tidegate.estimate.frequency import FADING
 from tidegate.kernel import kernel
 
 LEVELS = 64
@@ -90,14 +91,14 @@ def observe(rates, counts, stream, key):
 
 @kernel
 def fade(rates, keys, counts, fresh):
-    """After all counts were halved: halve the evidence, and see who stands where now."""
+    """After all counts have faded: so does the evidence, and keys stand on other levels now."""
     for stream in range(len(rates.arrivals)):
-        rates.weight[stream] *= 0.5
+        rates.weight[stream] *= FADING
         for level in range(LEVELS):
             _change(rates, stream, level, 0.0)
             trial = rates.trials[stream, level]
-            trial.hits *= 0.5
-            trial.trials *= 0.5
+            trial.hits *= FADING
+            trial.trials *= FADING
             trial.keys = 0.0
     for key in range(1, fresh):
         if keys[key].next_free == -1:

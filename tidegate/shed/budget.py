@@ -238,7 +238,7 @@ def first_to_go(shed, stream, combine, weighed):
 # --- accounts ----------------------------------------------------------------------------
 
 
-@kernel
+@inlined
 def stand(shed, slot):
     """Take a place in the queue."""
     members = shed.members
@@ -264,7 +264,7 @@ def stand(shed, slot):
         store(shed.queues, shed.heaps, members, slot, priority)
 
 
-@kernel
+@inlined
 def enter(shed, account, accounts, slot):
     """A member whose record is written joins the queue of its stream, and is charged."""
     members = shed.members
@@ -282,7 +282,7 @@ def enter(shed, account, accounts, slot):
         stand(shed, slot)
 
 
-@kernel
+@inlined
 def leave(shed, account, accounts, slot, complete):
     """A member is retained no longer: its account gets the memory back."""
     members = shed.members

@@ -27,8 +27,10 @@ def learn_curve(shed, stream):
         mean = 0.0
         for bucket in range(len(p)):
             mean += p[bucket] / len(p)
+        # AGE needs results per unit of age, VALUE a factor that is 1 where age says nothing.
+        unit = np.float64(shed.stages.width[stream]) if shed.rule[0].kind == AGE else mean
         for bucket in range(len(p)):
-            p[bucket] = p[bucket] / mean if mean > 0.0 else 1.0
+            p[bucket] = p[bucket] / unit if mean > 0.0 else 1.0
         age_curve.rate_ahead(p, shed.stages.worth[stream], shed.stages.rising[stream])
 
 
@@ -56,7 +58,7 @@ def refresh(shed, combine, weighed):
     shed.rule[0].refresh = max(SMALLEST_REFRESH, members)
 
 
-@kernel
+@inlined
 def score_again(shed, slot, combine, weighed):
     """A member has met an arrival, so its key is worth something else now."""
     member = shed.members[slot]
@@ -72,7 +74,7 @@ def score_again(shed, slot, combine, weighed):
 
 @kernel
 def fade(shed):
-    """Old evidence counts half from now on."""
+    """Old evidence counts for less from now on."""
     book = shed.frequency
     frequency.fade(book.book, book.table, book.keys, book.counts)
     if shed.rule[0].kind == VALUE:
@@ -88,17 +90,24 @@ def fade(shed):
 
 
 @kernel
+def make_room_for_keys(shed):
+    """Forget what is rare, until a quarter of the table is free."""
+    while shed.frequency.book[0].used > 3 * len(shed.frequency.keys) // 4:
+        fade(shed)
+
+
+@inlined
 def key_for(shed, code):
-    """The key of a code; a full table makes room by forgetting what is rare."""
+    """The key of a code; a full table makes room for it."""
     book = shed.frequency
     if shed.rule[0].statistics == frequency.GIVEN:
         # A key that the user did not name has the share 0, as NO_KEY has.
-        return max(np.int64(frequency.NO_KEY), frequency.find(book.table, book.keys, code))
-    key = frequency.find_or_add(book.book, book.table, book.keys, book.counts, code)
-    while key < 0:
-        while book.book[0].used > 3 * len(book.keys) // 4:
-            fade(shed)
+        key = max(np.int64(frequency.NO_KEY), frequency.find(book.table, book.keys, code))
+    else:
         key = frequency.find_or_add(book.book, book.table, book.keys, book.counts, code)
+        if key < 0:
+            make_room_for_keys(shed)
+            key = frequency.find_or_add(book.book, book.table, book.keys, book.counts, code)
     return key
 
 
@@ -111,7 +120,7 @@ def is_due(pages, log, stream, horizon, lines):
     )
 
 
-@kernel
+@inlined
 def count_out(shed, stream, horizon, lines):
     """Take from the counts what has left the full window of a stream."""
     book = shed.frequency
@@ -154,7 +163,7 @@ def pace(queues, stream, moment, window):
     queues[stream].seen += 1
 
 
-@kernel
+@inlined
 def gain(shed, slot, own, now, window):
     """A member has met an arrival: it does not decay by it, and gains (ojewole2006, 4.3.4)."""
     member = shed.members[slot]

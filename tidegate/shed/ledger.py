@@ -44,7 +44,8 @@ RULE = np.dtype(
         ("fade_after", np.int64),  # moments
         ("quiet", np.int64),  # tuples since then
         ("refresh", np.int64),  # tuples until all scores are made anew
-        ("by_rate", np.int64),  # one pool: whoever meets the faster stream comes first
+        ("planned", np.int64),  # split="auto": one pool, shared out by what streams earn
+        ("until_plan", np.int64),  # tuples until the shares are planned anew
     ]
 )
 
@@ -58,6 +59,9 @@ QUEUE = np.dtype(
         ("pace", np.int64),  # tuples in the last full period of the length of its window
         ("period", np.int64),  # moment when the present period began
         ("period_seen", np.int64),
+        ("arrived", np.float64),  # tuples, old ones for less: only its ratio to others means anything
+        ("precedence", np.int64),  # split="auto": whoever stands lower goes first, whatever its worth
+        ("factor", np.float64),  # split="auto": from priorities to results per unit of time
     ]
 )
 

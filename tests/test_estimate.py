@@ -1,0 +1,225 @@
+"""The estimators against what they estimate, recomputed from scratch.
+
+Law: each estimator is fed a random stream and compared with the definition over the whole stream,
+kept in a list. What only holds on average is checked with a margin and a fixed seed.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from naive import output_importance
+
+from tidegate.estimate import age_curve, frequency, importance, match_rate
+from tidegate.shed import groups, queue
+from tidegate.shed.ledger import MEMBER
+
+pytestmark = pytest.mark.nojit
+
+COMBINE = ("min", "max", "sum", "product", "mean")
+
+
+def fed(book: frequency.Frequency, codes: list[int], lines: int) -> None:
+    """A window of the last `lines` codes of stream 0."""
+    for moment, code in enumerate(np.array(codes, np.int64)):
+        key = frequency.oldest_line(book.pages, book.log, 0, -1, lines)
+        if key >= 0:
+            book.counts[key, 0] -= 1.0
+            frequency.let_go(book.book, book.table, book.keys, key)
+        key = frequency.find_or_add(book.book, book.table, book.keys, book.counts, code)
+        frequency.log_line(book.pages, book.log, book.keys, book.counts, 0, moment, key)
+
+
+@given(st.lists(st.integers(-4, 12), max_size=80), st.integers(1, 9))
+def test_a_full_log_counts_its_last_lines(codes: list[int], lines: int) -> None:
+    book = frequency.empty(2, 16, lines, frequency.WINDOW)
+    fed(book, codes, lines)
+    expected = Counter(codes[-lines:])
+    for code in np.arange(-4, 13):
+        key = frequency.find(book.table, book.keys, code)
+        assert (key > 0) == (code in expected)
+        if key > 0:
+            assert book.counts[key, 0] == expected[code]
+    assert book.book[0].used == len(expected)
+
+
+@given(st.lists(st.integers(0, 500), max_size=200), st.integers(1, 20))
+def test_a_table_without_room_says_so_and_keeps_what_it_has(codes: list[int], room: int) -> None:
+    book = frequency.empty(2, room, 1, frequency.FADED)
+    known: dict[int, float] = {}
+    for code in codes:
+        key = frequency.find_or_add(book.book, book.table, book.keys, book.counts, code)
+        assert (key == frequency.FULL) == (code not in known and len(known) == room)
+        if key == frequency.FULL:
+            frequency.fade(book.book, book.table, book.keys, book.counts)
+            faded = {code: count * frequency.FADING for code, count in known.items()}
+            known = {c: n for c, n in faded.items() if n >= frequency.FADED_AWAY}
+        else:
+            book.counts[key, 1] += 1.0
+            known[code] = known.get(code, 0.0) + 1.0
+        for code, count in known.items():
+            key = frequency.find(book.table, book.keys, code)
+            assert key > 0
+            assert book.counts[key, 1] == count
+
+
+@given(
+    st.lists(st.floats(0.01, 1000.0), min_size=1, max_size=60),
+    st.floats(0.01, 1000.0),
+    st.sampled_from(COMBINE),
+)
+def test_expected_importance_is_near_the_mean_over_all(
+    seen: list[float], own: float, kind: str
+) -> None:
+    book = importance.empty(2)
+    for value in seen:
+        importance.observe(book, 1, value)
+    importance.summarise(book)
+    expected = math.fsum(output_importance(kind, (own, other)) for other in seen) / len(seen)
+    estimate = importance.expected(book, 1, COMBINE.index(kind), own)
+    # Wrong only for those in the bin of the own importance, by at most the width of a bin: 2^(1/4).
+    assert estimate == pytest.approx(expected, rel=2**0.25 - 1)
+
+
+def test_without_evidence_whom_it_meets_counts_as_much_as_itself() -> None:
+    book = importance.empty(2)
+    assert [importance.expected(book, 0, c, 3.0) for c in range(5)] == [3.0, 3.0, 6.0, 9.0, 3.0]
+
+
+@given(
+    st.lists(st.floats(0.01, 100.0), min_size=1, max_size=30),
+    st.lists(st.floats(0.01, 100.0), min_size=2, max_size=10),
+    st.sampled_from(COMBINE),
+)
+def test_more_importance_is_never_worth_less(
+    seen: list[float], own: list[float], kind: str
+) -> None:
+    book = importance.empty(1)
+    for value in seen:
+        importance.observe(book, 0, value)
+    importance.summarise(book)
+    worth = [importance.expected(book, 0, COMBINE.index(kind), value) for value in sorted(own)]
+    for lower, higher in zip(worth, worth[1:], strict=False):
+        assert lower <= higher * (1 + 1e-12)
+
+
+@given(st.lists(st.integers(0, 9), min_size=1, max_size=8))
+def test_rate_ahead_is_its_definition(curve: list[int]) -> None:
+    p = np.array(curve, np.float64)
+    worth, rising = np.zeros(len(p) + 1), np.zeros(len(p) + 1, np.int32)
+    age_curve.rate_ahead(p, worth, rising)
+    for i in range(len(p)):
+        rates = [p[i:j].sum() / (j - i) for j in range(i + 1, len(p) + 1)]
+        assert worth[i] == max(rates)
+        assert bool(rising[i]) == (max(rates) > p[i])
+    assert worth[len(p)] == 0
+
+
+def watched(lives: list[list[float]]) -> age_curve.AgeCurve:
+    curve = age_curve.empty(1, len(lives[0]), 4)
+    curve.watch.limit = 4
+    for life in lives:
+        monitor = age_curve.begin(curve, 0, 0)
+        curve.life[0, monitor] = life
+        age_curve.end(curve, 0, monitor, True)
+    return curve
+
+
+def test_a_curve_is_learned_where_there_is_one_and_flat_where_there_is_none() -> None:
+    generator = np.random.default_rng(0)
+    rises = np.arange(10) / 5
+    p = np.zeros(10)
+    age_curve.estimate(watched(generator.poisson(rises, (200, 10)).tolist()), 0, p)
+    assert p == pytest.approx(rises, abs=0.3)
+    # Clumps: each life is lucky or not as a whole, and results come in tens.
+    flat = 10.0 * generator.poisson(0.2, (100, 10))
+    age_curve.estimate(watched(flat.tolist()), 0, p)
+    assert p.std() < 0.5 * flat.mean(axis=0).std()
+
+
+def test_there_are_never_more_monitors_than_allowed() -> None:
+    curve = age_curve.empty(1, 5, 8)
+    curve.watch.limit = 3
+    begun = [age_curve.begin(curve, 0, 0) for _ in range(6)]
+    assert begun == [0, 1, 2, -1, -1, -1]
+    age_curve.end(curve, 0, 1, False)
+    assert curve.watch[0].lives == 0
+    assert age_curve.begin(curve, 0, 0) == 1
+
+
+def rates_after(codes: np.ndarray, known: int) -> match_rate.MatchRate:
+    """Rates for stream 1 after its codes, where stream 0 has had each of the known keys once."""
+    book = frequency.empty(3, known, 1, frequency.FADED)
+    rates = match_rate.empty(2)
+    for code in range(1, known + 1):
+        key = frequency.find_or_add(book.book, book.table, book.keys, book.counts, code)
+        frequency.hold(book.keys, key)
+        match_rate.observe(rates, book.counts, 0, key)
+    for place, code in enumerate(codes):
+        match_rate.observe(rates, book.counts, 1, code)
+        if place % 1000 == 999:
+            frequency.fade(book.book, book.table, book.keys, book.counts)
+            match_rate.fade(rates, book.keys, book.counts, known + 1)
+    match_rate.summarise(rates)
+    return rates
+
+
+def test_rates_are_flat_where_counts_say_nothing() -> None:
+    generator = np.random.default_rng(1)
+    rates = rates_after(generator.integers(1, 101, 10_000), 100)
+    levels = [match_rate.level_of(count) for count in (30.0, 36.0, 43.0)]
+    rate = [rates.trials[1, level].rate for level in levels]
+    assert rate == pytest.approx([0.01] * 3, rel=0.25)
+
+
+def test_rates_follow_counts_where_these_predict() -> None:
+    generator = np.random.default_rng(2)
+    shares = 1 / np.arange(1, 101)
+    codes = generator.choice(np.arange(1, 101), 10_000, p=shares / shares.sum())
+    rates = rates_after(codes, 100)
+    for key in (1, 3, 10, 40):
+        count = 4000 * shares[key - 1] / shares.sum()  # 1000 x (0.8 + 0.8^2 + ...)
+        rate = rates.trials[1, match_rate.level_of(count)].rate
+        assert rate == pytest.approx(shares[key - 1] / shares.sum(), rel=0.4)
+
+
+def test_what_comes_once_is_not_expected_again() -> None:
+    rates = rates_after(np.arange(1, 901), 1000)
+    assert rates.trials[1, 0].rate > 50 * rates.trials[1, 1].rate
+
+
+@given(st.lists(st.tuples(st.integers(0, 3), st.integers(0, 2)), max_size=40), st.randoms())
+def test_a_heap_gives_back_what_it_got_in_order(keys: list[tuple[int, int]], random: object) -> None:
+    heap = np.zeros(len(keys) + 1, queue.ENTRY).view(np.recarray)
+    count = 0
+    for order, (priority, basis) in enumerate(keys):
+        count = queue.push(heap, count, float(priority), float(basis), order, order)
+    expected = sorted((p, b, order) for order, (p, b) in enumerate(keys))
+    again = heap.copy()
+    queue.heapify(again, count)
+    for some in (heap, again):
+        left, given_back = count, []
+        while left:
+            given_back.append((some[0].priority, some[0].basis, int(some[0].order)))
+            left = queue.pop(some, left)
+        assert given_back == expected
+
+
+@given(st.lists(st.tuples(st.booleans(), st.integers(0, 5)), max_size=60))
+def test_a_group_has_its_first_at_the_root(steps: list[tuple[bool, int]]) -> None:
+    members = np.zeros(len(steps) + 1, MEMBER).view(np.recarray)
+    root, inside = groups.NOBODY, []
+    for slot, (adds, number) in enumerate(steps):
+        if adds or not inside:
+            members[slot].basis, members[slot].order = float(number), slot
+            root = groups.insert(members, root, slot)
+            inside.append(slot)
+        else:
+            root = groups.remove(members, root, inside.pop(number % len(inside)))
+        first = min(inside, key=lambda s: (members[s].basis, s), default=groups.NOBODY)
+        assert root == first
