@@ -113,7 +113,12 @@ class ShedJoin(NaiveJoin):
                 left = Fraction(other.born + window - self.now(other.stream), max(window, 1))
                 gain = Fraction(self.weight("beta", "gain", 0.1))
                 alpha = Fraction(self.weight("alpha", "alpha", 1.0))
-                gain *= alpha * Fraction(other.importance) * self.matches(other) * max(left, Fraction(0))
+                gain *= (
+                    alpha
+                    * Fraction(other.importance)
+                    * self.matches(other)
+                    * max(left, Fraction(0))
+                )
                 self.worth[other.taken] = self.worth[other.taken] / decay + gain
 
     def take(self, arrival: Arrival) -> list[naive.Result]:
@@ -145,7 +150,10 @@ class ShedJoin(NaiveJoin):
             if partners:
                 self.produced[key] = self.produced.get(key, 0) + len(partners)
         for arrival in instant:
-            arrival.taken, arrival.taken_of_stream = self.taken, self.taken_of_stream[arrival.stream]
+            arrival.taken, arrival.taken_of_stream = (
+                self.taken,
+                self.taken_of_stream[arrival.stream],
+            )
             self.taken += 1
             self.taken_of_stream[arrival.stream] += 1
             self.expire_by_count(arrival.stream)

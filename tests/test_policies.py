@@ -9,12 +9,11 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
 import pytest
-from contracts import Case, replay, results_of, tuple_by_tuple
+from contracts import Case, Push, results_of, tuple_by_tuple
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from naive_policies import ShedJoin
@@ -141,8 +140,6 @@ def test_age_equals_its_twin_on_given_curves(data: st.DataObject) -> None:
         split=data.draw(st.sampled_from(("even", "shared"))),
         ties=data.draw(st.sampled_from(("arrival", "instant"))),
     )  # fmt: skip
-    from contracts import Push
-
     check_victims(Case(spec, (Push(tables),)))
 
 
@@ -199,8 +196,6 @@ def test_a_long_decay_is_written_down_before_it_overflows(ties: Any) -> None:
     spec = tg.JoinSpec(
         on="k", time="ts", within=12, memory=8, split="even", policy=tg.dgl(**DYADIC), ties=ties
     )
-    from contracts import Push
-
     check_victims(Case(spec, (Push({"left": pa.table(left), "right": pa.table(right)}),)))
 
 

@@ -1,8 +1,9 @@
 """A binary heap of slots by the moment they expire, for tuples that came out of order.
 
-Law: the top is the slot with the smallest (deadline, order of arrival), and each slot knows where it
-stands (-1: nowhere), so that one that is evicted can be taken out of the middle. No two slots share
-an order of arrival, so the order in which slots leave does not depend on how the heap was built.
+Law: the top is the slot with the smallest (deadline, order of arrival), and each slot knows where
+it stands (-1: nowhere), so that one that is evicted can be taken out of the middle. No two slots
+share an order of arrival, so the order in which slots leave does not depend on how the heap was
+built.
 """
 
 from __future__ import annotations

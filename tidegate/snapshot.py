@@ -2,8 +2,9 @@
 
 Law: a snapshot holds for each stream one Arrow IPC stream, its retained rows in order of arrival,
 payload and notes side by side; the schema metadata of the first holds the version, the spec and
-the counters as JSON. Under a budget a last one holds what was learned. There is no pickle. Codes and indexes are not written: they are made again
-from the payload, and slots keep their numbers, so that nothing depends on where a tuple stood.
+the counters as JSON. Under a budget a last one holds what was learned. There is no pickle. Codes
+and indexes are not written: they are made again from the payload, and slots keep their numbers, so
+that nothing depends on where a tuple stood.
 """
 
 from __future__ import annotations

@@ -17,7 +17,6 @@ from tidegate.shed import ages, budget, learning, plan, worth
 from tidegate.shed.ledger import AGE, BY_AGE, BY_KEY, CUMULATIVE, OUTPUT, RANDOM, VALUE
 from tidegate.streams import earliest
 
-
 NEVER = 2  # precedence of a monitor: it goes after all others
 
 
@@ -177,9 +176,7 @@ def appraise(state, shed, arrivals, stream, arrival, key, size):
         base = worth.base_of(rule, own, time)
         counts = shed.frequency.counts
         if rule[0].standing == BY_KEY:
-            priority = worth.group_priority(
-                rule, worth.key_worth(rule, counts, key, stream), base
-            )
+            priority = worth.group_priority(rule, worth.key_worth(rule, counts, key, stream), base)
         elif rule[0].kind == VALUE:
             priority = worth.score(
                 rule, shed.stages, shed.importances, shed.rates, counts, state.gate[0].combine,

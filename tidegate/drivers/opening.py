@@ -15,14 +15,13 @@ from numpy.typing import NDArray
 
 from tidegate.drivers.binding import Binding
 from tidegate.drivers.state import State
-from tidegate.encoding import TidegateError
 from tidegate.estimate import age_curve, frequency, importance, match_rate
 from tidegate.kernel import kernel
 from tidegate.options import Policy
 from tidegate.shed import ages, budget, ledger, policies, queue
 from tidegate.shed.groups import GROUP
-from tidegate.shed.ledger import BY_AGE, BY_KEY, BY_TUPLE, MEMBER, QUEUE, RULE, Shed
-from tidegate.spec import JoinSpec
+from tidegate.shed.ledger import BY_AGE, BY_KEY, MEMBER, QUEUE, RULE, Shed
+from tidegate.spec import JoinSpec, TidegateError
 from tidegate.units import parse_window
 from tidegate.windows import records
 
@@ -116,7 +115,9 @@ def _by_stream(spec: JoinSpec, given: Any, what: str) -> list[Any]:
 
 def _widths(spec: JoinSpec, binding: Binding, policy: Policy, windows: Any) -> list[int]:
     widths = []
-    for given, window in zip(_by_stream(spec, policy.get("bucket"), "bucket"), windows, strict=True):
+    for given, window in zip(
+        _by_stream(spec, policy.get("bucket"), "bucket"), windows, strict=True
+    ):
         if given is None:
             widths.append(max(1, -(-int(window) // BUCKETS)))
         else:
@@ -147,9 +148,7 @@ def _buckets(spec: JoinSpec, binding: Binding, policy: Policy) -> int:
     return max(needed)
 
 
-def _open_curve(
-    spec: JoinSpec, binding: Binding, policy: Policy, shed: Shed, state: State
-) -> None:
+def _open_curve(spec: JoinSpec, binding: Binding, policy: Policy, shed: Shed, state: State) -> None:
     windows = _windows(spec, binding)
     shed.stages.width[:] = _widths(spec, binding, policy, windows)
     shed.curve.watch.buckets = np.maximum(1, -(-np.array(windows) // shed.stages.width))

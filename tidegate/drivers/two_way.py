@@ -160,7 +160,7 @@ def emit(state, arrivals, work, output, stream, arrival, count, whom):
 
 @inlined
 def probe(state, arrivals, work, output, stream, arrival, whom):
-    """Meet the opposite window: how many match; -1, with nothing done, if the output has no room."""
+    """Meet the opposite window: how many match; -1, with nothing done, if the output is full."""
     matches = 0
     if arrivals.matchable[arrival]:
         count, comparisons, visits = candidates(state, arrivals, work, stream, arrival)

@@ -36,7 +36,7 @@ def empty(streams: int) -> Importances:
 
 @kernel
 def bin_of(importance):
-    place = int(math.floor(_PER_DOUBLING * math.log2(importance))) + BINS // 2
+    place = math.floor(_PER_DOUBLING * math.log2(importance)) + BINS // 2
     return min(BINS - 1, max(0, place))
 
 
@@ -70,7 +70,7 @@ def summarise(importances):
 
 @kernel
 def expected(importances, stream, combine, own):
-    """E[f(own, Y)] for Y from `stream`, as of the last `summarise`; f(own, own) before the first."""
+    """E[f(own, Y)] for Y from `stream`, as of the last `summarise`; before that f(own, own)."""
     number = importances.number_below[stream, BINS]
     mean = own if number == 0.0 else importances.total_below[stream, BINS] / number
     if combine == _SUM:

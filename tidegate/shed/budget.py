@@ -102,9 +102,7 @@ def first_by_key(rule, queues, heaps, members, groups_, counts, stream):
     while count > 0:
         top = heap[0]
         group = groups_[top.holder, stream]
-        if (
-            group.root < 0 or top.priority != group.queued or top.order != group.queued_order
-        ):
+        if group.root < 0 or top.priority != group.queued or top.order != group.queued_order:
             count = queue.pop(heap, count)
             continue
         first = members[group.root]

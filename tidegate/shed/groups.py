@@ -1,7 +1,7 @@
 """Tuples of one key in the order in which they would go.
 
-Law: within a group the tuple with the smallest (base, order of arrival) stands at the root, whatever
-the key is worth now; so a change of a key's worth moves one group and no tuple.
+Law: within a group the tuple with the smallest (base, order of arrival) stands at the root,
+whatever the key is worth now; so a change of a key's worth moves one group and no tuple.
 
 A group is a pairing heap threaded through the members (`child`, `next`, `prev`): insertion is one
 comparison, removal of any member O(log) amortised. Without importances all bases are equal, and
@@ -54,7 +54,7 @@ def insert(members, root, slot):
 
 @kernel
 def _meld(members, first):
-    """The root of a list of siblings: linked in pairs, then all pairs from the last to the first."""
+    """The root of a list of siblings: linked in pairs, then pair by pair from the last on."""
     pairs = np.int64(NOBODY)
     while first >= 0:
         one = np.int64(first)

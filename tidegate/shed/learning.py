@@ -12,7 +12,7 @@ import numpy as np
 from tidegate.estimate import age_curve, frequency, importance, match_rate
 from tidegate.kernel import inlined, kernel
 from tidegate.shed import budget, worth
-from tidegate.shed.ledger import AGE, BY_KEY, CUMULATIVE, OUTPUT, VALUE
+from tidegate.shed.ledger import AGE, BY_KEY, OUTPUT, VALUE
 
 SMALLEST_REFRESH = 64  # tuples between two refreshes of all scores
 SMALLEST_FADE = 256
@@ -115,9 +115,7 @@ def key_for(shed, code):
 def is_due(pages, log, stream, horizon, lines):
     """Is there something to count out?"""
     length = pages[stream].length
-    return length > 0 and (
-        length >= lines or log[stream, pages[stream].begin].moment < horizon
-    )
+    return length > 0 and (length >= lines or log[stream, pages[stream].begin].moment < horizon)
 
 
 @inlined

@@ -59,8 +59,14 @@ QUEUE = np.dtype(
         ("pace", np.int64),  # tuples in the last full period of the length of its window
         ("period", np.int64),  # moment when the present period began
         ("period_seen", np.int64),
-        ("arrived", np.float64),  # tuples, old ones for less: only its ratio to others means anything
-        ("precedence", np.int64),  # split="auto": whoever stands lower goes first, whatever its worth
+        (
+            "arrived",
+            np.float64,
+        ),  # tuples, old ones for less: only its ratio to others means anything
+        (
+            "precedence",
+            np.int64,
+        ),  # split="auto": whoever stands lower goes first, whatever its worth
         ("factor", np.float64),  # split="auto": from priorities to results per unit of time
     ]
 )

@@ -38,9 +38,9 @@ def make(rule, queues, lanes):
         if kind == VALUE or kind == SIMP or rule[0].statistics == frequency.GIVEN:
             queues[stream].factor = theirs
         elif kind == PROB or kind == SIMPPROB or kind == DIMPPROB:
-            queues[stream].factor = (
-                1.0 if lanes[other].is_time_window else theirs
-            ) / max(1, lanes[other].window)
+            queues[stream].factor = (1.0 if lanes[other].is_time_window else theirs) / max(
+                1, lanes[other].window
+            )
         elif kind != AGE:
             queues[stream].precedence = theirs > CLEARLY_FASTER * ours
     for stream in range(len(queues)):

@@ -1,8 +1,8 @@
 """What a tuple is worth under each policy.
 
 Law: a policy is one number, its priority, made of importance, matches and age; whoever has the
-smallest (priority, base, order of arrival) goes. `m` is the count of the tuple's key on the opposite
-stream (`estimate.frequency`); `imp` its importance.
+smallest (priority, base, order of arrival) goes. `m` is the count of the tuple's key on the
+opposite stream (`estimate.frequency`); `imp` its importance.
 
 `random`          chance: what is retained is a uniform sample of the window
 `prob`            m (srivastava2004, section 3.3), kept current
@@ -30,10 +30,7 @@ from tidegate.kernel import inlined, kernel
 from tidegate.shed import ages
 from tidegate.shed.ledger import (
     ADDITIVE,
-    BY_AGE,
-    BY_KEY,
     CUMULATIVE,
-    DIMPPROB,
     MULTIPLICATIVE,
     OUTPUT,
     PROB,
@@ -125,7 +122,9 @@ def at_arrival(rule, counts, key, stream, own, random):
 
 
 @kernel
-def score(rule, stages, importances, rates, counts, combine, weighed, stream, key, own, born, now, size):
+def score(
+    rule, stages, importances, rates, counts, combine, weighed, stream, key, own, born, now, size
+):
     """VALUE of a tuple at a moment, from the estimates as of the last refresh."""
     other = 1 - stream
     if key == frequency.NO_KEY:
