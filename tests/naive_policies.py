@@ -134,7 +134,6 @@ class ShedJoin(NaiveJoin):
         self.taken_of_stream[arrival.stream] += 1
         self.see(arrival)
         self.met(arrival, partners)
-        self.expire_by_count(arrival.stream)
         self.admit(arrival)
         return results
 
@@ -156,7 +155,6 @@ class ShedJoin(NaiveJoin):
             )
             self.taken += 1
             self.taken_of_stream[arrival.stream] += 1
-            self.expire_by_count(arrival.stream)
             self.admit(arrival)
         survivors = [arrival for arrival in earlier if arrival in self.alive]
         pools = [[a for a in instant + survivors if a.stream == s] for s in range(2)]
@@ -171,7 +169,7 @@ class ShedJoin(NaiveJoin):
         return naive.is_result(self.spec, sorted((one, other), key=lambda a: a.stream))
 
     def admit(self, arrival: Arrival) -> None:
-        """As in the naive join, but counted as taken before."""
+        """As in the naive join, but counted as taken, and appraised before a count window moves."""
         stream = arrival.stream
         if self.spec.windows[stream].kind == "rows" and self.spec.windows[stream].size == 0:
             self.counts["expired", stream] += 1
@@ -186,6 +184,7 @@ class ShedJoin(NaiveJoin):
             )
         if self.policy.name == "simpprob":
             arrival.at_arrival = arrival.importance * self.matches(arrival)
+        self.expire_by_count(stream)
         pool = self.alive if self.spec.split == "shared" else self.alive_of(stream)
         if len(pool) >= self.capacity(stream):
             victim = min([*pool, arrival], key=self.rank) if pool else arrival

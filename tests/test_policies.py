@@ -17,6 +17,7 @@ from contracts import Case, Push, results_of, tuple_by_tuple
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from naive_policies import ShedJoin
+from naive_value import ValueJoin
 from strategies import LARGER, SMALL, cases
 
 import tidegate as tg
@@ -44,6 +45,7 @@ POLICIES: dict[str, list[Any]] = {
         tg.priority("multiplicative", alpha=2.0, beta=1.0, delta=1.0),
         tg.priority("multiplicative", alpha=0.0, beta=2.0, statistics="retained"),
     ],
+    "value": ["value"],
     "cumulative": [tg.priority("cumulative", alpha=2.0, beta=0.5, delta=0.25)],
 }
 
@@ -60,7 +62,8 @@ def retained(engine: tg.JoinEngine) -> dict[str, list[int]]:
 
 
 def check_victims(case: Case) -> None:
-    engine, twin = tg.JoinEngine(case.spec), ShedJoin(case.spec)
+    engine = tg.JoinEngine(case.spec)
+    twin = (ValueJoin if case.spec.policy == "value" else ShedJoin)(case.spec)
     for push in case.pushes:
         table = engine.push(push.tables, watermark=push.watermark)
         rows = {name: part.to_pylist() for name, part in push.tables.items()}
