@@ -1,9 +1,9 @@
 """The slow twin of VALUE: every victim is found by looking at all tuples.
 
 Law: what a tuple is worth comes from the estimators, which `test_estimate.py` compares with their
-definitions; when it is read is stated here, once: for all tuples every so many arrivals, for a tuple
-that has met an arrival, for a new one, and again for whoever is about to go (who stays if it is
-worth more by now).
+definitions; when it is read is stated here, once: for all tuples every so many arrivals, for a
+tuple that has met an arrival, for a new one, and again for whoever is about to go (who stays if it
+is worth more by now).
 """
 
 from __future__ import annotations
@@ -102,7 +102,7 @@ class ValueJoin(ShedJoin):
     def measure_pace(self, arrival: Arrival) -> None:
         stream = arrival.stream
         seen = sum(other.stream == stream for other in self.seen) - 1
-        begin, before, pace = self.period[stream]
+        begin, before, _ = self.period[stream]
         if seen == 0:
             self.period[stream] = (arrival.born, 0, 0)
         elif arrival.born - begin > self.window(stream):

@@ -8,12 +8,14 @@ from tidegate.drivers import memory
 from tidegate.drivers.binding import Binding
 from tidegate.drivers.plan import IMPORTANCE_CODES, INDEX_CODES
 from tidegate.drivers.state import State
+from tidegate.shed.ledger import MEMBER
+from tidegate.shed.queue import ENTRY
 from tidegate.spec import Band, Equal, InnerProduct, JoinSpec, Overlap
 from tidegate.windows import LANE, NOTE, SLOT, records
 
-# What one retained tuple costs besides its payload: its records, its places in line, queue and
-# heap (as they double when they grow), and its share of the hash buckets.
-SLOT_BYTES = SLOT.itemsize + NOTE.itemsize + 64
+# What one retained tuple costs besides its payload: its records, its entries in the queue of
+# victims and its places in line and heap (as they double when they grow), its share of the buckets.
+SLOT_BYTES = SLOT.itemsize + NOTE.itemsize + MEMBER.itemsize + 2 * ENTRY.itemsize + 64
 
 
 def index_of(spec: JoinSpec, stream: int) -> str:
