@@ -17,7 +17,7 @@ from naive_policies import NOTHING, Rank, ShedJoin
 from tidegate.drivers import opening
 from tidegate.drivers.plan import IMPORTANCE_CODES
 from tidegate.estimate import age_curve, frequency, importance, match_rate
-from tidegate.shed import learning
+from tidegate.shed import ages, learning
 from tidegate.spec import JoinSpec
 
 
@@ -28,7 +28,9 @@ class ValueJoin(ShedJoin):
         self.rates = match_rate.empty(2)
         self.importances = importance.empty(2)
         self.curve = age_curve.empty(2, opening.BUCKETS, age_curve.MOST_MONITORS)
-        self.worth_at = np.ones((2, opening.BUCKETS + 1))
+        self.stages = ages.empty(2, opening.BUCKETS + 1)
+        self.stages.worth[:] = self.stages.ending[:] = 1.0
+        self.stages.width[:] = [self.width(0), self.width(1)]
         self.refresh_in, self.quiet, self.faded = 1, 0, 0
         self.scores: dict[int, float] = {}
         self.monitors: dict[int, int] = {}  # order -> monitor
@@ -57,9 +59,9 @@ class ValueJoin(ShedJoin):
         if key == frequency.NO_KEY:
             return 0.0
         level = match_rate.level_of(self.book.counts[key, other])
-        age = (self.now(arrival.stream) - arrival.born) // self.width(arrival.stream)
         worth = self.rates.trials[other, level].rate
-        worth *= self.worth_at[arrival.stream, min(age, opening.BUCKETS)]
+        now = self.now(arrival.stream)
+        worth *= ages.worth_at(self.stages, arrival.stream, arrival.born, now)
         if self.spec.importance_columns is not None:
             combine = IMPORTANCE_CODES[self.spec.output_importance]
             worth *= importance.expected(self.importances, other, combine, arrival.importance)
@@ -76,12 +78,12 @@ class ValueJoin(ShedJoin):
         if self.quiet >= learning.SMALLEST_FADE and self.elapsed() > self.fade_after():
             book = self.book
             frequency.fade(book.book, book.table, book.keys, book.counts)
-            match_rate.fade(self.rates, book.keys, book.counts, book.book[0].fresh)
+            match_rate.fade(self.rates, book.counts, book.held, book.book[0].fresh)
             importance.fade(self.importances)
             self.refresh_in, self.quiet, self.faded = 1, 0, self.clock
         key = self.number_of(arrival)
         if key != frequency.NO_KEY:
-            match_rate.observe(self.rates, self.book.counts, arrival.stream, key)
+            match_rate.observe(self.rates, self.book.counts, self.book.held, arrival.stream, key)
         if self.spec.importance_columns is not None:
             importance.observe(self.importances, arrival.stream, arrival.importance)
         self.refresh_in -= 1
@@ -119,8 +121,10 @@ class ValueJoin(ShedJoin):
                 for part in p:  # in this order: another would round otherwise
                     mean += part / len(p)
                 p = p / mean if mean > 0 else np.ones(len(p))
-                rising = np.zeros(len(p) + 1, np.int32)
-                age_curve.rate_ahead(p, self.worth_at[stream], rising)
+                stages = self.stages
+                age_curve.rate_ahead(
+                    p, stages.worth[stream], stages.rising[stream], stages.ending[stream]
+                )
         for arrival in self.alive:
             self.scores[arrival.taken] = self.score(arrival)
         ordinary = sum(arrival.taken not in self.monitors for arrival in self.alive)
@@ -151,8 +155,7 @@ class ValueJoin(ShedJoin):
             self.counts["expired", stream] += 1
             return
         self.scores[arrival.taken] = self.score(arrival)
-        limit = max(1, int(self.curve.watch[stream].limit))
-        monitor = age_curve.begin(self.curve, stream, self.period[stream][2] // limit)
+        monitor = age_curve.begin(self.curve, stream, self.period[stream][2])
         if monitor >= 0:
             self.monitors[arrival.taken] = monitor
         self.expire_by_count(stream)
@@ -163,7 +166,10 @@ class ValueJoin(ShedJoin):
                 age_curve.end(self.curve, stream, monitor, False)
             return
         self.alive.append(arrival)
-        frequency.hold(self.book.keys, self.number_of(arrival))
+        key = self.number_of(arrival)
+        frequency.hold(self.book.keys, key)
+        if key != frequency.NO_KEY:
+            match_rate.retain(self.rates, self.book.counts, self.book.held, stream, key)
 
     def make_room(self, pool: list[Arrival], arrival: Arrival) -> Arrival:
         candidates = [other for other in pool if other.taken not in self.monitors]
@@ -183,8 +189,10 @@ class ValueJoin(ShedJoin):
 
     def leave(self, arrival: Arrival, cause: str) -> None:
         super().leave(arrival, cause)
-        frequency.hold(self.book.keys, self.number_of(arrival))
-        self.book.keys[self.number_of(arrival)].references -= 2
+        key = self.number_of(arrival)
+        if key != frequency.NO_KEY:
+            match_rate.release(self.rates, self.book.counts, self.book.held, arrival.stream, key)
+        self.book.keys[key].references -= 1
         monitor = self.monitors.get(arrival.taken)
         if monitor is not None:
             age_curve.end(self.curve, arrival.stream, monitor, cause == "expired")

@@ -113,11 +113,13 @@ def test_more_importance_is_never_worth_less(
 def test_rate_ahead_is_its_definition(curve: list[int]) -> None:
     p = np.array(curve, np.float64)
     worth, rising = np.zeros(len(p) + 1), np.zeros(len(p) + 1, np.int32)
-    age_curve.rate_ahead(p, worth, rising)
+    ending = np.zeros(len(p) + 1)
+    age_curve.rate_ahead(p, worth, rising, ending)
     for i in range(len(p)):
         rates = [p[i:j].sum() / (j - i) for j in range(i + 1, len(p) + 1)]
         assert worth[i] == max(rates)
         assert bool(rising[i]) == (max(rates) > p[i])
+        assert ending[i] >= worth[i]
     assert worth[len(p)] == 0
 
 
@@ -154,18 +156,19 @@ def test_there_are_never_more_monitors_than_allowed() -> None:
 
 
 def rates_after(codes: np.ndarray, known: int) -> match_rate.MatchRate:
-    """Rates for stream 1 after its codes, where stream 0 has had each of the known keys once."""
+    """Rates for stream 1 after its codes, where stream 0 retains one tuple of each known key."""
     book = frequency.empty(3, known, 1, frequency.FADED)
     rates = match_rate.empty(2)
     for code in range(1, known + 1):
         key = frequency.find_or_add(book.book, book.table, book.keys, book.counts, code)
         frequency.hold(book.keys, key)
-        match_rate.observe(rates, book.counts, 0, key)
+        match_rate.observe(rates, book.counts, book.held, 0, key)
+        match_rate.retain(rates, book.counts, book.held, 0, key)
     for place, code in enumerate(codes):
-        match_rate.observe(rates, book.counts, 1, code)
+        match_rate.observe(rates, book.counts, book.held, 1, code)
         if place % 1000 == 999:
             frequency.fade(book.book, book.table, book.keys, book.counts)
-            match_rate.fade(rates, book.keys, book.counts, known + 1)
+            match_rate.fade(rates, book.counts, book.held, known + 1)
     match_rate.summarise(rates)
     return rates
 

@@ -31,7 +31,8 @@ def _parts(shed: Shed, fresh: int) -> dict[str, Any]:
     parts: dict[str, Any] = {f"rule.{name}": shed.rule[name] for name in _RULE}
     parts |= {f"queues.{name}": shed.queues[name] for name in _QUEUE}
     if shed.rule[0].aged:
-        parts |= {"stages.worth": shed.stages.worth, "stages.rising": shed.stages.rising}
+        for name in ("worth", "rising", "ending"):
+            parts[f"stages.{name}"] = getattr(shed.stages, name)
     if shed.rule[0].watched:
         for name in ("sums", "squares", "busy", "life"):
             parts[f"curve.{name}"] = getattr(shed.curve, name)

@@ -12,7 +12,7 @@ from tidegate import windows
 from tidegate.drivers import two_way
 from tidegate.drivers.two_way import ANYBODY, DONE, NEED_OUTPUT
 from tidegate.estimate import age_curve, frequency, importance
-from tidegate.kernel import inlined, kernel
+from tidegate.kernel import inlined, kernel, prefetch
 from tidegate.shed import ages, budget, learning, plan, worth
 from tidegate.shed.ledger import AGE, BY_AGE, BY_KEY, CUMULATIVE, OUTPUT, RANDOM, VALUE
 from tidegate.streams import earliest
@@ -275,8 +275,7 @@ def monitor_for(state, shed, stream):
     """Whether the tuple just taken is one of those that are kept for their whole life."""
     monitor = np.int64(age_curve.NO_MONITOR)
     if shed.rule[0].watched:
-        limit = max(np.int64(1), shed.curve.watch[stream].limit)
-        monitor = age_curve.begin(shed.curve, stream, shed.queues[stream].pace // limit)
+        monitor = age_curve.begin(shed.curve, stream, shed.queues[stream].pace)
     return monitor
 
 
@@ -308,6 +307,34 @@ def settle_key(shed, key):
         frequency.let_go(book.book, book.table, book.keys, key)
 
 
+@inlined
+def look_ahead(state, shed, arrivals, stream, arrival):
+    """Bring near what the counts of soon arrivals, and of those soon counted out, will touch."""
+    two_way.look_ahead(state, arrivals, stream, arrival)
+    if shed.rule[0].keyed:
+        book = shed.frequency
+        last = arrivals.end[stream] - 1
+        ahead = min(arrival + 2 * two_way.AHEAD, last)
+        frequency.warm_place(book.table, arrivals.code[ahead])
+        ahead = min(arrival + two_way.AHEAD, last)
+        place = frequency.place_of(book.table, arrivals.code[ahead])
+        key = np.int64(max(0, book.table[place]))
+        frequency.warm_key(book.keys, book.counts, key)
+        warm_group(shed, key)
+        if shed.rule[0].statistics == frequency.WINDOW:
+            key = frequency.line_ahead(book.pages, book.log, stream, 2 * two_way.AHEAD)
+            frequency.warm_key(book.keys, book.counts, key)
+            warm_group(shed, key)
+            key = frequency.line_ahead(book.pages, book.log, stream, two_way.AHEAD)
+            frequency.warm_place(book.table, book.keys[key].code)
+
+
+@inlined
+def warm_group(shed, key):
+    if shed.rule[0].standing == BY_KEY:
+        prefetch(shed.groups.ctypes.data + key * shed.groups.shape[1] * shed.groups.itemsize)
+
+
 @kernel
 def run(state, shed, arrivals, work, output):
     """Take arrivals one by one until all are taken or something is needed."""
@@ -321,7 +348,7 @@ def run(state, shed, arrivals, work, output):
             state.lanes[stream].too_late += 1
             cursor[stream] += 1
             continue
-        two_way.look_ahead(state, arrivals, stream, arrival)
+        look_ahead(state, shed, arrivals, stream, arrival)
         expire(state, shed)
         missing = two_way.missing_room(state, arrivals, stream, arrival)
         if missing != DONE:

@@ -158,9 +158,13 @@ def _open_curve(spec: JoinSpec, binding: Binding, policy: Policy, shed: Shed, st
             p = np.array(curve, np.float64)
             if spec.split == "auto":  # results per unit of age, to compare streams by
                 p /= shed.stages.width[stream]
-            age_curve.rate_ahead(p, shed.stages.worth[stream], shed.stages.rising[stream])
+            stages = shed.stages
+            age_curve.rate_ahead(
+                p, stages.worth[stream], stages.rising[stream], stages.ending[stream]
+            )
         else:
-            shed.stages.worth[stream] = 1.0  # as flat as can be, until a life is over
+            # As flat as can be, until a life is over.
+            shed.stages.worth[stream] = shed.stages.ending[stream] = 1.0
             share = int(state.accounts.capacity[state.lanes[stream].account])
             if spec.split in ("shared", "auto"):
                 share //= len(spec.streams)
@@ -250,6 +254,8 @@ def _stand_again(shed, line):
     for k in range(len(line)):
         slot = line[k]
         stream = np.int64(shed.members[slot].stream)
+        key = np.int64(shed.members[slot].key)
+        shed.frequency.held[key, stream] += 1
         if shed.members[slot].monitor >= 0:
             continue
         shed.queues[stream].members += 1
@@ -261,6 +267,7 @@ def stand_again(shed: Shed, line: NDArray[np.int64]) -> None:
     book = shed.frequency
     frequency.rebuild(book.book, book.table, book.keys)
     shed.queues.count = shed.queues.members = 0
+    book.held[:] = 0
     _stand_again(shed, line[np.argsort(shed.members.order[line])])
 
 

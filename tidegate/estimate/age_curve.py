@@ -23,6 +23,9 @@ from numpy.typing import NDArray
 from tidegate.kernel import kernel
 
 MOST_MONITORS = 128  # per stream; enough for a curve of 20 buckets within a few windows
+ENOUGH_LIVES = (
+    64.0  # to know a curve: a quarter of the monitors is enough to notice that it changes
+)
 REMEMBERED_LIVES = 512.0  # a life fades to 1/e after so many more
 NO_MONITOR = -1
 
@@ -60,11 +63,17 @@ def empty(streams: int, buckets: int, monitors: int) -> AgeCurve:
 
 
 @kernel
-def begin(curve, stream, spacing):
-    """A monitor for a new tuple, or NO_MONITOR if there are enough or the last began just now."""
+def begin(curve, stream, pace):
+    """A monitor for a new tuple, or NO_MONITOR if there are enough or the last began just now.
+
+    `pace` tuples come in the length of a window, over which monitors are spread.
+    """
     watch = curve.watch[stream]
     watch.waited += 1
-    if watch.alive >= watch.limit or watch.waited < spacing:
+    limit = watch.limit
+    if watch.lives >= ENOUGH_LIVES:
+        limit = min(limit, max(np.int64(1), limit // 4))
+    if watch.alive >= limit or watch.waited < pace // max(np.int64(1), limit):
         return np.int64(NO_MONITOR)
     monitor = 0
     while curve.busy[stream, monitor]:
@@ -120,8 +129,8 @@ def estimate(curve, stream, p):
 
 
 @kernel
-def rate_ahead(p, worth, rising):
-    """worth(i) for each age i of the curve, and where it rises inside the bucket from i to i+1.
+def rate_ahead(p, worth, rising, ending):
+    """worth(i) for each age i of the curve, and whether and up to what it rises from i to i+1.
 
     Inside a bucket results come at the rate p(i+1). A tuple there is worth at least that; if more,
     then because of what comes later, and it is worth the more the nearer it is to that.
@@ -133,8 +142,10 @@ def rate_ahead(p, worth, rising):
             ahead += p[j]
             worth[i] = max(worth[i], ahead / (j - i + 1))
         rising[i] = worth[i] > p[i]
-    worth[len(p)] = 0.0
+    worth[len(p)] = ending[len(p)] = 0.0
     rising[len(p)] = 0
+    for i in range(len(p)):
+        ending[i] = max(p[i], worth[i + 1]) if rising[i] else worth[i]
 
 
 def k_opt(p: NDArray[np.float64]) -> int:

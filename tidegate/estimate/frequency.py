@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from tidegate.kernel import inlined, kernel
+from tidegate.kernel import inlined, kernel, prefetch
 
 RETAINED, WINDOW, FADED, GIVEN = range(4)
 STATISTICS = {"retained": RETAINED, "window": WINDOW, "faded": FADED, "given": GIVEN}
@@ -57,12 +57,13 @@ _HALF = np.uint64(32)
 
 
 class Frequency(NamedTuple):
-    """Counts of keys; flat arrays, all of them part of a snapshot but for `table`."""
+    """Counts of keys; flat arrays. `table` and `held` are made again after a snapshot."""
 
     book: Any  # [0]
     table: NDArray[np.int32]  # open addressing: place -> key, -1: empty
     keys: Any
     counts: NDArray[np.float64]  # [key, stream]
+    held: NDArray[np.int32]  # [key, stream]: retained tuples (for `match_rate`)
     pages: Any  # [stream]: the part of the ring in use
     log: Any  # [stream, line]
 
@@ -83,6 +84,7 @@ def empty(streams: int, keys: int, lines: int, statistics: int) -> Frequency:
         table=_places(keys + 1),
         keys=records,
         counts=np.zeros((keys + 1, streams), np.float64),
+        held=np.zeros((keys + 1, streams), np.int32),
         pages=_records(PAGE, streams),
         log=_records(LINE, (streams, lines if statistics == WINDOW else 1)),
     )
@@ -102,7 +104,9 @@ def grown(frequency: Frequency, keys: int) -> Frequency:
     records[:before] = frequency.keys
     counts = np.zeros((keys + 1, frequency.counts.shape[1]), np.float64)
     counts[:before] = frequency.counts
-    bigger = frequency._replace(keys=records, counts=counts, table=_places(keys + 1))
+    held = np.zeros(counts.shape, np.int32)
+    held[:before] = frequency.held
+    bigger = frequency._replace(keys=records, counts=counts, held=held, table=_places(keys + 1))
     rebuild(bigger.book, bigger.table, bigger.keys)
     return bigger
 
@@ -215,8 +219,9 @@ def fade(book, table, keys, counts):
 @inlined
 def log_line(pages, log, keys, counts, stream, moment, key):
     """Count a tuple in; the caller has made sure that the ring has a free line."""
-    lines = log.shape[1]
-    line = (pages[stream].begin + pages[stream].length) % lines
+    line = pages[stream].begin + pages[stream].length
+    if line >= log.shape[1]:
+        line -= log.shape[1]
     log[stream, line].moment = moment
     log[stream, line].key = key
     pages[stream].length += 1
@@ -237,6 +242,31 @@ def oldest_line(pages, log, stream, horizon, lines):
         begin = pages[stream].begin
         if length >= lines or log[stream, begin].moment < horizon:
             key = log[stream, begin].key
-            pages[stream].begin = (begin + 1) % log.shape[1]
+            pages[stream].begin = begin + 1 if begin + 1 < log.shape[1] else 0
             pages[stream].length = length - 1
+    return key
+
+
+@inlined
+def warm_place(table, code):
+    """Bring near where the search for a code begins."""
+    prefetch(table.ctypes.data + place_of(table, code) * 4)
+
+
+@inlined
+def warm_key(keys, counts, key):
+    """Bring a key and its counts near."""
+    prefetch(keys.ctypes.data + key * keys.itemsize)
+    prefetch(counts.ctypes.data + key * counts.shape[1] * 8)
+
+
+@inlined
+def line_ahead(pages, log, stream, ahead):
+    """The key of a line that is soon the oldest, or NO_KEY."""
+    key = np.int64(NO_KEY)
+    if pages[stream].length > ahead:
+        line = pages[stream].begin + ahead
+        if line >= log.shape[1]:
+            line -= log.shape[1]
+        key = log[stream, line].key
     return key

@@ -1,8 +1,9 @@
 """How often a key will come, given how often it came: a count becomes a rate.
 
 Law: what a count is worth is not assumed but measured. Keys stand on *levels* by their count. Each
-arrival on a stream is a trial for all keys that the opposite stream has; it is a hit for the level
-of its own key. Hits divided by trials is the rate at which a key of that level comes next.
+arrival on a stream is a trial for all keys of which the opposite stream retains tuples; it is a hit
+for the level of its own key. Hits divided by trials is the rate at which a key of that level comes
+next, among those on which a decision is due.
 
 Where counts predict (a skewed stream) the rate grows with the level; where all keys are alike it
 comes out flat, and counts no longer mislead; where a key comes once and never again (an order and
@@ -71,26 +72,39 @@ def _change(rates, stream, level, keys):
 
 
 @kernel
-def observe(rates, counts, stream, key):
+def retain(rates, counts, held, stream, key):
+    """A tuple of `stream` with this key is retained from now on."""
+    if held[key, stream] == 0:
+        _change(rates, 1 - stream, level_of(counts[key, 1 - stream]), 1.0)
+    held[key, stream] += 1
+
+
+@kernel
+def release(rates, counts, held, stream, key):
+    """It is retained no longer."""
+    held[key, stream] -= 1
+    if held[key, stream] == 0:
+        _change(rates, 1 - stream, level_of(counts[key, 1 - stream]), -1.0)
+
+
+@kernel
+def observe(rates, counts, held, stream, key):
     """A tuple of `stream` with this key has come; it is not counted yet, and is then."""
-    other = 1 - stream
     count = counts[key, stream]
     level = level_of(count)
-    if counts[key, other] > 0.0:
+    if held[key, 1 - stream] > 0:
         rates.trials[stream, level].hits += 1.0
         above = level_of(count + 1.0)
         if above != level:
             _change(rates, stream, level, -1.0)
             _change(rates, stream, above, 1.0)
-    if count == 0.0:
-        _change(rates, other, level_of(counts[key, other]), 1.0)
     counts[key, stream] = count + 1.0
     rates.arrivals[stream] += 1.0
     rates.weight[stream] += 1.0
 
 
 @kernel
-def fade(rates, keys, counts, fresh):
+def fade(rates, counts, held, fresh):
     """After all counts have faded: so does the evidence, and keys stand on other levels now."""
     for stream in range(len(rates.arrivals)):
         rates.weight[stream] *= FADING
@@ -101,10 +115,9 @@ def fade(rates, keys, counts, fresh):
             trial.trials *= FADING
             trial.keys = 0.0
     for key in range(1, fresh):
-        if keys[key].next_free == -1:
-            for stream in range(len(rates.arrivals)):
-                if counts[key, 1 - stream] > 0.0:
-                    rates.trials[stream, level_of(counts[key, stream])].keys += 1.0
+        for stream in range(len(rates.arrivals)):
+            if held[key, 1 - stream] > 0:
+                rates.trials[stream, level_of(counts[key, stream])].keys += 1.0
 
 
 @kernel

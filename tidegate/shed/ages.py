@@ -31,6 +31,7 @@ class Stages(NamedTuple):
     youngest: NDArray[np.int32]
     worth: NDArray[np.float64]
     rising: NDArray[np.int32]
+    ending: NDArray[np.float64]  # worth at the end of the stage
     width: NDArray[np.int64]  # [stream]: moments per stage
 
 
@@ -40,6 +41,7 @@ def empty(streams: int, stages: int, rising: int = 0) -> Stages:
         youngest=np.full((streams, stages), NOBODY, np.int32),
         worth=np.zeros((streams, stages), np.float64),
         rising=np.full((streams, stages), rising, np.int32),
+        ending=np.zeros((streams, stages), np.float64),
         width=np.full(streams, 2**62, np.int64),
     )
 
@@ -49,6 +51,15 @@ def stage_of(stages, stream, born, now):
     """The stage of a tuple that was born at one moment and is looked at in another."""
     last = stages.worth.shape[1] - 1
     return min(np.int64(last), (now - born) // stages.width[stream])
+
+
+@kernel
+def worth_at(stages, stream, born, now):
+    """The worth of a tuple at its very age: inside a stage it goes from `worth` to `ending`."""
+    stage = stage_of(stages, stream, born, now)
+    worth = stages.worth[stream, stage]
+    inside = np.float64(now - born - stage * stages.width[stream]) / stages.width[stream]
+    return worth + min(1.0, inside) * (stages.ending[stream, stage] - worth)
 
 
 @kernel

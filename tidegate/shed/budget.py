@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from tidegate.estimate import age_curve, frequency
+from tidegate.estimate import age_curve, frequency, match_rate
 from tidegate.kernel import inlined, kernel
 from tidegate.shed import ages, groups, queue, worth
 from tidegate.shed.ledger import BY_AGE, BY_KEY, CUMULATIVE, VALUE
@@ -273,8 +273,12 @@ def enter(shed, account, accounts, slot):
     if shed.rule[0].keyed:
         key = np.int64(member.key)
         frequency.hold(shed.frequency.keys, key)
-        if shed.rule[0].statistics == frequency.RETAINED and key != frequency.NO_KEY:
-            shed.frequency.counts[key, stream] += 1.0
+        if key != frequency.NO_KEY:
+            book = shed.frequency
+            if shed.rule[0].statistics == frequency.RETAINED:
+                book.counts[key, stream] += 1.0
+            elif shed.rule[0].kind == VALUE:
+                match_rate.retain(shed.rates, book.counts, book.held, stream, key)
     if member.monitor < 0:
         shed.queues[stream].members += 1
         stand(shed, slot)
@@ -308,4 +312,6 @@ def leave(shed, account, accounts, slot, complete):
                     shed.rule, shed.queues, shed.heaps, members, shed.groups, book.counts,
                     key, 1 - stream,
                 )  # fmt: skip
+        elif shed.rule[0].kind == VALUE and key != frequency.NO_KEY:
+            match_rate.release(shed.rates, book.counts, book.held, stream, key)
         frequency.let_go(book.book, book.table, book.keys, key)

@@ -31,7 +31,9 @@ def learn_curve(shed, stream):
         unit = np.float64(shed.stages.width[stream]) if shed.rule[0].kind == AGE else mean
         for bucket in range(len(p)):
             p[bucket] = p[bucket] / unit if mean > 0.0 else 1.0
-        age_curve.rate_ahead(p, shed.stages.worth[stream], shed.stages.rising[stream])
+        age_curve.rate_ahead(
+            p, shed.stages.worth[stream], shed.stages.rising[stream], shed.stages.ending[stream]
+        )
 
 
 @kernel
@@ -78,7 +80,7 @@ def fade(shed):
     book = shed.frequency
     frequency.fade(book.book, book.table, book.keys, book.counts)
     if shed.rule[0].kind == VALUE:
-        match_rate.fade(shed.rates, book.keys, book.counts, book.book[0].fresh)
+        match_rate.fade(shed.rates, book.counts, book.held, book.book[0].fresh)
         importance.fade(shed.importances)
         shed.rule[0].refresh = 1
     elif shed.rule[0].standing == BY_KEY:
@@ -144,7 +146,7 @@ def count_in(shed, stream, moment, key):
         frequency.log_line(book.pages, book.log, book.keys, book.counts, stream, moment, key)
     elif statistics == frequency.FADED and key != frequency.NO_KEY:
         if shed.rule[0].kind == VALUE:
-            match_rate.observe(shed.rates, book.counts, stream, key)
+            match_rate.observe(shed.rates, book.counts, book.held, stream, key)
         elif shed.rule[0].kind != OUTPUT:
             book.counts[key, stream] += 1.0
 

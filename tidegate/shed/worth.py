@@ -134,7 +134,7 @@ def score(
     else:
         worth = rates.trials[other, match_rate.level_of(counts[key, other])].rate
     if rule[0].aged:
-        worth *= stages.worth[stream, ages.stage_of(stages, stream, born, now)]
+        worth *= ages.worth_at(stages, stream, born, now)
     if weighed:
         worth *= importance.expected(importances, other, combine, own)
     return worth / size
