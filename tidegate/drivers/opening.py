@@ -33,9 +33,9 @@ MONITOR_SHARE = 16  # one in so many of the retained tuples is kept to learn an 
 _BYTES_GUESSED = 256  # of a tuple, where the budget is in bytes
 
 
-def keys_for(slots: int, lines: int, statistics: int) -> int:
-    """How many keys a join with so many slots may know: twice those that it must."""
-    return 2 * slots + (2 * lines if statistics == frequency.WINDOW else LARGEST_LOG)
+def keys_for(slots: int, lines: int) -> int:
+    """How many keys a join may know: twice those of retained tuples, and as many as logs hold."""
+    return 2 * (slots + lines)
 
 
 def shed_of(spec: JoinSpec, binding: Binding, state: State) -> Shed | None:
@@ -47,7 +47,7 @@ def shed_of(spec: JoinSpec, binding: Binding, state: State) -> Shed | None:
     streams, slots = len(spec.streams), len(state.slots)
     statistics = policies.statistics_of(policy)
     lines = _log_lines(spec)
-    keys = keys_for(slots, lines, statistics) if recipe.keyed else 0
+    keys = keys_for(slots, lines) if recipe.keyed else 0
     buckets = _buckets(spec, binding, policy) if recipe.aged else 0
     rising = int(recipe.kind == ledger.UNTIL_EXPIRY)
     members = records(MEMBER, slots)
@@ -243,8 +243,8 @@ def with_more_slots(shed: Shed, slots: int) -> Shed:
         heaps[:, : shed.heaps.shape[1]] = shed.heaps
         shed = shed._replace(heaps=heaps)
     if shed.rule[0].keyed:
-        statistics = int(shed.rule[0].statistics)
-        shed = _with_keys(shed, keys_for(slots, shed.frequency.log.shape[1], statistics))
+        # As many more as there are more slots; the rest was for the logs.
+        shed = _with_keys(shed, len(shed.frequency.keys) - 1 + 2 * (slots - before))
     return shed
 
 
