@@ -13,7 +13,7 @@ from tidegate.drivers import two_way
 from tidegate.drivers.two_way import ANYBODY, DONE, NEED_OUTPUT
 from tidegate.estimate import age_curve, frequency, importance
 from tidegate.kernel import inlined, kernel, prefetch
-from tidegate.shed import ages, budget, learning, plan, worth
+from tidegate.shed import ages, budget, learning, leaving, plan, worth
 from tidegate.shed.ledger import AGE, BY_AGE, BY_KEY, CUMULATIVE, OUTPUT, RANDOM, VALUE
 from tidegate.streams import earliest
 
@@ -47,7 +47,7 @@ def see(state, shed, arrivals, stream, arrival):
     if rule[0].keyed:
         see_key(state, shed, arrivals, stream, arrival, moment)
     if rule[0].kind == CUMULATIVE:
-        budget.decay(shed, 1 - stream)
+        leaving.decay(shed, 1 - stream)
     elif rule[0].kind == VALUE:
         if state.gate[0].has_importance:
             importance.observe(shed.importances, stream, arrivals.importance[arrival])
@@ -226,7 +226,7 @@ def make_room(state, shed, stream, size, priority, base):
     by_count = not state.lanes[stream].is_time_window
     stays = True
     while stays:
-        slot = np.int64(budget.NOBODY)
+        slot = np.int64(leaving.NOBODY)
         if by_count:
             slot = windows.expired_head(
                 state.slots, state.notes, state.lanes, state.lines, stream, 0

@@ -14,8 +14,8 @@ from __future__ import annotations
 import numpy as np
 
 from tidegate.estimate import age_curve, frequency, match_rate
-from tidegate.kernel import inlined, kernel
-from tidegate.shed import ages, groups, queue, worth
+from tidegate.kernel import inlined
+from tidegate.shed import ages, groups, leaving, worth
 from tidegate.shed.ledger import BY_AGE, BY_KEY, CUMULATIVE, VALUE
 
 ACCOUNT = np.dtype(
@@ -26,154 +26,8 @@ ACCOUNT = np.dtype(
     ]
 )
 
-NOBODY = -1
 REFUSED = -2
 NOT_A_MEMBER = -1
-_SMALLEST_SCALE = 1e-280  # stored priorities grow as the scale falls; before they overflow: anew
-
-
-# --- queues ------------------------------------------------------------------------------
-
-
-@kernel
-def rebuild_by_tuple(queues, heaps, members, stream):
-    """A heap with one entry for each member of the stream."""
-    heap = heaps[stream]
-    count = 0
-    for slot in range(len(members)):
-        member = members[slot]
-        if member.order >= 0 and member.stream == stream and member.monitor < 0:
-            heap[count].priority = member.priority
-            heap[count].basis = member.basis
-            heap[count].order = member.order
-            heap[count].holder = slot
-            count += 1
-    queues[stream].count = count
-    queue.heapify(heap, count)
-
-
-@kernel
-def rebuild_by_key(rule, queues, heaps, members, groups_, counts, stream):
-    """A heap with one entry for each key that has members in the stream."""
-    heap = heaps[stream]
-    count = 0
-    for key in range(len(groups_)):
-        group = groups_[key, stream]
-        if group.root >= 0:
-            first = members[group.root]
-            part = worth.key_worth(rule, counts, key, stream)
-            group.queued = worth.group_priority(rule, part, first.basis)
-            group.queued_order = first.order
-            heap[count].priority = group.queued
-            heap[count].basis = first.basis
-            heap[count].order = first.order
-            heap[count].holder = key
-            count += 1
-    queues[stream].count = count
-    queue.heapify(heap, count)
-
-
-@kernel
-def first_by_tuple(queues, heaps, members, stream):
-    """The slot with the smallest stored priority, or NOBODY."""
-    heap = heaps[stream]
-    count = queues[stream].count
-    found = np.int64(NOBODY)
-    while count > 0:
-        top = heap[0]
-        member = members[top.holder]
-        if member.order != top.order or top.priority > member.priority:
-            count = queue.pop(heap, count)
-        elif top.priority < member.priority:
-            queue.replace_top(heap, count, member.priority, member.basis, member.order)
-        else:
-            found = np.int64(top.holder)
-            break
-    queues[stream].count = count
-    return found
-
-
-@kernel
-def first_by_key(rule, queues, heaps, members, groups_, counts, stream):
-    """The slot with the smallest present priority, or NOBODY; its priority is in its group."""
-    heap = heaps[stream]
-    count = queues[stream].count
-    found = np.int64(NOBODY)
-    while count > 0:
-        top = heap[0]
-        group = groups_[top.holder, stream]
-        if group.root < 0 or top.priority != group.queued or top.order != group.queued_order:
-            count = queue.pop(heap, count)
-            continue
-        first = members[group.root]
-        part = worth.key_worth(rule, counts, top.holder, stream)
-        priority = worth.group_priority(rule, part, first.basis)
-        if priority == top.priority and first.order == top.order:
-            found = np.int64(group.root)
-            break
-        group.queued = priority
-        group.queued_order = first.order
-        queue.replace_top(heap, count, priority, first.basis, first.order)
-    queues[stream].count = count
-    return found
-
-
-@kernel
-def reweigh(rule, queues, heaps, members, groups_, counts, key, stream):
-    """The worth of a key has changed for the members of `stream`.
-
-    A rise is noticed when the group comes to the top; a fall must be queued at once.
-    """
-    group = groups_[key, stream]
-    if group.root < 0:
-        return
-    first = members[group.root]
-    part = worth.key_worth(rule, counts, key, stream)
-    priority = worth.group_priority(rule, part, first.basis)
-    if priority < group.queued or (priority == group.queued and first.order != group.queued_order):
-        if queues[stream].count == heaps.shape[1]:
-            rebuild_by_key(rule, queues, heaps, members, groups_, counts, stream)
-        else:
-            group.queued = priority
-            group.queued_order = first.order
-            queues[stream].count = queue.push(
-                heaps[stream], queues[stream].count, priority, first.basis, first.order, key
-            )
-
-
-@kernel
-def store(queues, heaps, members, slot, priority):
-    """Give a member another priority; see `reweigh`."""
-    member = members[slot]
-    falls = priority < member.priority
-    member.priority = priority
-    if falls:
-        stream = member.stream
-        if queues[stream].count == heaps.shape[1]:
-            rebuild_by_tuple(queues, heaps, members, stream)
-        else:
-            queues[stream].count = queue.push(
-                heaps[stream], queues[stream].count, priority, member.basis, member.order, slot
-            )
-
-
-@kernel
-def rescale(queues, heaps, members, stream):
-    """Write the present priorities down, so that the scale is 1 again. The order stays."""
-    for slot in range(len(members)):
-        if members[slot].order >= 0 and members[slot].stream == stream:
-            members[slot].priority *= queues[stream].scale
-    queues[stream].scale = 1.0
-    rebuild_by_tuple(queues, heaps, members, stream)
-
-
-@inlined
-def decay(shed, stream):
-    """One arrival that the members of `stream` did not meet; those it met get it back."""
-    queues = shed.queues
-    queues[stream].scale *= shed.rule[0].delta
-    if queues[stream].scale < _SMALLEST_SCALE:
-        rescale(queues, shed.heaps, shed.members, stream)
 
 
 @inlined
@@ -207,14 +61,14 @@ def first_to_go(shed, stream, combine, weighed):
             )
     elif standing == BY_KEY:
         counts = shed.frequency.counts
-        slot = first_by_key(
+        slot = leaving.first_by_key(
             shed.rule, shed.queues, shed.heaps, members, shed.groups, counts, stream
         )
         if slot >= 0:
             priority = shed.groups[members[slot].key, stream].queued
             base = members[slot].basis
     else:
-        slot = first_by_tuple(shed.queues, shed.heaps, members, stream)
+        slot = leaving.first_by_tuple(shed.queues, shed.heaps, members, stream)
         while slot >= 0 and shed.rule[0].kind == VALUE:
             priority = worth.score(
                 shed.rule, shed.stages, shed.importances, shed.rates, shed.frequency.counts,
@@ -224,7 +78,7 @@ def first_to_go(shed, stream, combine, weighed):
             if priority <= members[slot].priority:
                 break
             members[slot].priority = priority
-            slot = first_by_tuple(shed.queues, shed.heaps, members, stream)
+            slot = leaving.first_by_tuple(shed.queues, shed.heaps, members, stream)
         if slot >= 0:
             priority = members[slot].priority
             base = members[slot].basis
@@ -252,14 +106,14 @@ def stand(shed, slot):
             group.queued_order = 0
         group.root = groups.insert(members, np.int64(group.root), slot)
         if group.root == slot:
-            reweigh(
+            leaving.reweigh(
                 shed.rule, shed.queues, shed.heaps, members, shed.groups, shed.frequency.counts,
                 np.int64(member.key), stream,
             )  # fmt: skip
     else:
         priority = member.priority
         member.priority = np.inf
-        store(shed.queues, shed.heaps, members, slot, priority)
+        leaving.store(shed.queues, shed.heaps, members, slot, priority)
 
 
 @inlined
@@ -308,7 +162,7 @@ def leave(shed, account, accounts, slot, complete):
         if shed.rule[0].statistics == frequency.RETAINED and key != frequency.NO_KEY:
             book.counts[key, stream] -= 1.0
             if shed.rule[0].standing == BY_KEY:
-                reweigh(
+                leaving.reweigh(
                     shed.rule, shed.queues, shed.heaps, members, shed.groups, book.counts,
                     key, 1 - stream,
                 )  # fmt: skip

@@ -11,7 +11,7 @@ import numpy as np
 
 from tidegate.estimate import age_curve, frequency, importance, match_rate
 from tidegate.kernel import inlined, kernel
-from tidegate.shed import budget, worth
+from tidegate.shed import leaving, worth
 from tidegate.shed.ledger import AGE, BY_KEY, OUTPUT, VALUE
 
 SMALLEST_REFRESH = 64  # tuples between two refreshes of all scores
@@ -56,7 +56,7 @@ def refresh(shed, combine, weighed):
                 shed.queues[stream].now, member.cost,
             )  # fmt: skip
     for stream in range(len(shed.queues)):
-        budget.rebuild_by_tuple(shed.queues, shed.heaps, shed.members, stream)
+        leaving.rebuild_by_tuple(shed.queues, shed.heaps, shed.members, stream)
     shed.rule[0].refresh = max(SMALLEST_REFRESH, members)
 
 
@@ -71,7 +71,7 @@ def score_again(shed, slot, combine, weighed):
         shed.queues[stream].now, member.cost,
     )  # fmt: skip
     if member.monitor < 0:
-        budget.store(shed.queues, shed.heaps, shed.members, slot, score)
+        leaving.store(shed.queues, shed.heaps, shed.members, slot, score)
 
 
 @kernel
@@ -85,7 +85,7 @@ def fade(shed):
         shed.rule[0].refresh = 1
     elif shed.rule[0].standing == BY_KEY:
         for stream in range(len(shed.queues)):
-            budget.rebuild_by_key(
+            leaving.rebuild_by_key(
                 shed.rule, shed.queues, shed.heaps, shed.members, shed.groups, book.counts, stream
             )
     shed.rule[0].quiet = 0
@@ -129,7 +129,7 @@ def count_out(shed, stream, horizon, lines):
         if key != frequency.NO_KEY:
             book.counts[key, stream] -= 1.0
             if shed.rule[0].standing == BY_KEY:
-                budget.reweigh(
+                leaving.reweigh(
                     shed.rule, shed.queues, shed.heaps, shed.members, shed.groups, book.counts,
                     key, 1 - stream,
                 )  # fmt: skip
