@@ -27,14 +27,19 @@ _LAZY = {
     "JoinEngine": "tidegate.engine",
     "JoinResult": "tidegate.engine",
     "join": "tidegate.engine",
+    "Optimum": "tidegate.offline.optimum",
+    "optimum": "tidegate.offline.optimum",
+    "Regret": "tidegate.offline.regret",
+    "regret": "tidegate.offline.regret",
     "policies": "tidegate.shed.policies",
     "configure": "tidegate.spark",
     "window_join": "tidegate.spark",
 }
 
 __all__ = [
-    "Cpu", "JoinEngine", "JoinResult", "JoinSpec", "Policy", "SpecError", "TidegateError", "band",
-    "configure", "inner_product", "join", "overlap", "policies", "rows", "theta", "window_join",
+    "Cpu", "JoinEngine", "JoinResult", "JoinSpec", "Optimum", "Policy", "Regret", "SpecError",
+    "TidegateError", "band", "configure", "inner_product", "join", "optimum", "overlap", "policies",
+    "regret", "rows", "theta", "window_join",
 ]  # fmt: skip
 
 

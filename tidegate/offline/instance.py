@@ -49,8 +49,18 @@ class Account:
     begin: Integers
     first: Integers
     end: Integers
-    gain: NDArray[np.float64]
-    results: Integers  # how many results an option adds: several where ties="instant"
+    gain: NDArray[np.float64]  # what an option adds to the objective
+    importance: NDArray[np.float64]  # to the importance of the result
+    results: Integers  # and to its size: more than 1 only where ties="instant"
+
+
+@dataclass(frozen=True)
+class Totals:
+    """A result, or a part of one: its size, its importance, and what it counts for the objective."""
+
+    size: int
+    importance: float
+    gain: float
 
 
 @dataclass(frozen=True)
@@ -62,15 +72,23 @@ class Instance:
     event: Integers  # [tuple]
     time: Integers  # [tuple]
     order: Integers  # tuples that are taken, in order of arrival
+    death: Integers  # [tuple]: the place in `order` at whose admission its window is over
     accounts: tuple[Account, ...]
-    free_gain: float  # of the pairs inside an instant
-    free_results: int
-    exact_gain: float
-    exact_size: int
-    exact_importance: float
+    free: Totals  # the pairs inside an instant: they need no memory
+    exact: Totals
+    time_unit: str  # of `time`: "integer", or a unit of timestamps
 
-    def stream_of(self, tuples: Integers) -> Integers:
-        return np.searchsorted(self.offsets, tuples, side="right") - 1
+    @property
+    def shared(self) -> bool:
+        """Whether one account serves both streams."""
+        return len(self.accounts) == 1
+
+    def members(self, account: int) -> Integers:
+        """The tuples that are charged to an account, in order of arrival."""
+        if self.shared:
+            return self.order
+        mine = (self.offsets[account] <= self.order) & (self.order < self.offsets[account + 1])
+        return self.order[mine]
 
 
 @dataclass(frozen=True)
@@ -94,7 +112,11 @@ def instance_of(
     _check(spec, tables, streams)
     matches = _exact_matches(tables, spec, objective, weights, progress)
     offsets = np.cumsum([0, *(tables[name].num_rows for name in spec.streams)])
-    time, taken = _times(tables, spec)
+    binding = Binding(
+        spec.replace(memory=None, split="auto", policy="auto"),
+        [tables[name].schema.remove_metadata() for name in spec.streams],
+    )
+    time, taken = _times(tables, spec, binding)
     stream = np.repeat(np.arange(len(spec.streams)), np.diff(offsets))
     order = np.lexsort((stream, time))
     order = order[taken[order]]
@@ -104,19 +126,24 @@ def instance_of(
     else:
         event[order] = np.arange(len(order))
     numbers = [rows + offsets[s] for s, rows in enumerate(matches.rows)]
-    accounts, free = _accounts(spec, offsets, event, numbers, matches.gain)
+    accounts, free = _accounts(spec, offsets, event, numbers, matches)
     return Instance(
         spec=spec,
         offsets=offsets,
         event=event,
         time=time,
         order=order,
+        death=_deaths(spec, binding, offsets, time, order),
         accounts=accounts,
-        free_gain=float(matches.gain[free].sum()),
-        free_results=int(free.sum()),
-        exact_gain=float(matches.gain.sum()),
-        exact_size=len(matches.gain),
-        exact_importance=float(matches.importance.sum()),
+        free=_totals(matches, free),
+        exact=_totals(matches, np.ones(len(free), np.bool_)),
+        time_unit=binding.time_unit,
+    )
+
+
+def _totals(matches: Matches, some: NDArray[np.bool_]) -> Totals:
+    return Totals(
+        int(some.sum()), float(matches.importance[some].sum()), float(matches.gain[some].sum())
     )
 
 
@@ -194,11 +221,9 @@ def _gain(
 
 
 def _times(
-    tables: Mapping[str, pa.Table], spec: JoinSpec
+    tables: Mapping[str, pa.Table], spec: JoinSpec, binding: Binding
 ) -> tuple[Integers, NDArray[np.bool_]]:
     """The time of every row in the engine's unit, and whether the engine takes the row."""
-    schemas = [tables[name].schema.remove_metadata() for name in spec.streams]
-    binding = Binding(spec.replace(memory=None, split="auto", policy="auto"), schemas)
     times, taken = [], []
     for stream, name in enumerate(spec.streams):
         encoded = binding.encode(stream, tables[name])
@@ -210,12 +235,29 @@ def _times(
     return np.concatenate(times), np.concatenate(taken)
 
 
+def _deaths(
+    spec: JoinSpec, binding: Binding, offsets: Integers, time: Integers, order: Integers
+) -> Integers:
+    death = np.full(len(time), len(order), np.int64)
+    lateness = binding.in_units(spec.lateness_window, "lateness")
+    for stream, window in enumerate(spec.windows):
+        places = np.flatnonzero((offsets[stream] <= order) & (order < offsets[stream + 1]))
+        mine = order[places]
+        if window.kind == "rows":
+            newer = np.append(places, np.full(window.size, len(order)))[window.size :]
+            death[mine] = newer[: len(mine)]
+        else:
+            last = time[mine] + binding.in_units(window, "within") + lateness
+            death[mine] = np.searchsorted(time[order], last, side="right")
+    return death
+
+
 def _accounts(
     spec: JoinSpec,
     offsets: Integers,
     event: Integers,
     numbers: list[Integers],
-    gain: NDArray[np.float64],
+    matches: Matches,
 ) -> tuple[tuple[Account, ...], NDArray[np.bool_]]:
     """The options of each account, and which results need no memory at all."""
     instant = spec.ties == "instant"
@@ -230,15 +272,25 @@ def _accounts(
         mine = ~free
         if not shared:
             mine &= (offsets[stream] <= holder) & (holder < offsets[stream + 1])
-        accounts.append(_account(shares[stream], event, holder[mine], end[mine], gain[mine]))
+        accounts.append(
+            _account(
+                shares[stream], event, holder[mine], end[mine],
+                matches.gain[mine], matches.importance[mine],
+            )
+        )  # fmt: skip
     return tuple(accounts), free
 
 
 def _account(
-    capacity: int, event: Integers, holder: Integers, end: Integers, gain: NDArray[np.float64]
+    capacity: int,
+    event: Integers,
+    holder: Integers,
+    end: Integers,
+    gain: NDArray[np.float64],
+    importance: NDArray[np.float64],
 ) -> Account:
     order = np.lexsort((end, holder, event[holder]))
-    holder, end, gain = holder[order], end[order], gain[order]
+    holder, end = holder[order], end[order]
     # Results of one holder at one event are one option: it meets all of them or none.
     new = np.ones(len(holder), np.bool_)
     new[1:] = (holder[1:] != holder[:-1]) | (end[1:] != end[:-1])
@@ -251,7 +303,11 @@ def _account(
         begin=event[holder[heads]],
         first=np.append(heads, len(holder)).astype(np.int64),
         end=end[starts],
-        gain=np.add.reduceat(gain, starts) if len(starts) else gain,
+        gain=_added(gain[order], starts),
+        importance=_added(importance[order], starts),
         results=np.diff(np.append(starts, len(order))),
     )
 
+
+def _added(numbers: NDArray[np.float64], starts: Integers) -> NDArray[np.float64]:
+    return np.add.reduceat(numbers, starts) if len(starts) else numbers
