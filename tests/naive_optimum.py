@@ -116,7 +116,7 @@ def _subsets(arrivals: Sequence[Arrival]) -> Iterator[tuple[Arrival, ...]]:
 
 
 def least(rows: Mapping[str, Sequence[Row]], spec: tg.JoinSpec) -> float:
-    """The smallest importance if every tuple is admitted that fits, and one goes when it does not."""
+    """The smallest importance if what fits is admitted, and one goes only where one must."""
     line = _Timeline(rows, spec)
     best: dict[Held, float] = {frozenset(): 0.0}
     newest = {0: 0, 1: 0}

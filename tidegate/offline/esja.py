@@ -20,13 +20,22 @@ from tidegate.offline.network import Network, network_of
 from tidegate.spec import TidegateError
 
 
-def account_of_every_event(instance: Instance, number: int) -> Account:
-    """The account with an option for each event until the end of each tuple's window."""
+def account_of_every_event(
+    instance: Instance, number: int, *, until_admission: bool = False
+) -> Account:
+    """The account with an option for each event until the end of each tuple's window.
+
+    `until_admission` lets the dead keep their cell until somebody is admitted who could use it.
+    """
     small = instance.accounts[number]
     tuples = instance.members(number)
     events = int(instance.event.max(initial=-1)) + 1
     order = np.append(instance.event[instance.order], events)
-    begin, death = instance.event[tuples], order[instance.death[tuples]]
+    places = instance.death[tuples]
+    if until_admission:
+        admissions = np.append(_places(instance, tuples), len(instance.order))
+        places = admissions[np.searchsorted(admissions, places)]
+    begin, death = instance.event[tuples], order[places]
     alive = death > begin
     tuples, begin, death = tuples[alive], begin[alive], death[alive]
     first = np.concatenate([[0], np.cumsum(death - begin)]).astype(np.int64)
@@ -60,9 +69,7 @@ def solve(instance: Instance, number: int) -> Integers:
     return _options_taken(instance, number, large, flow.solve(network).place)
 
 
-def _options_taken(
-    instance: Instance, number: int, large: Account, place: Integers
-) -> Integers:
+def _options_taken(instance: Instance, number: int, large: Account, place: Integers) -> Integers:
     small = instance.accounts[number]
     last = np.full(len(instance.event), -1, np.int64)
     kept = place != flow.NOT_KEPT
@@ -78,10 +85,15 @@ def always_full(instance: Instance, number: int) -> bool:
     """
     tuples = instance.members(number)
     deaths = np.sort(instance.death[tuples])
-    place = np.full(len(instance.event), 0, np.int64)
-    place[instance.order] = np.arange(len(instance.order))
-    ended = np.searchsorted(deaths, place[tuples], side="right")
+    ended = np.searchsorted(deaths, _places(instance, tuples), side="right")
     return bool((np.diff(ended, prepend=0) <= 1).all())
+
+
+def _places(instance: Instance, tuples: Integers) -> Integers:
+    """Where tuples stand in the order of arrival."""
+    place = np.zeros(len(instance.event), np.int64)
+    place[instance.order] = np.arange(len(instance.order))
+    return place[tuples]
 
 
 def solve_least(instance: Instance, number: int) -> Integers:
@@ -95,7 +107,7 @@ def solve_least(instance: Instance, number: int) -> Integers:
             "objective 'least-importance' is known by flow only where at most one window ends "
             "between two arrivals; use method='dp'"
         )
-    large = account_of_every_event(instance, number)
+    large = account_of_every_event(instance, number, until_admission=True)
     network = network_of(replace(large, gain=-large.gain), every_event=True)
     span = network.leave - np.repeat(network.enter, np.diff(network.first))
     premium = 1 + int(np.ceil(np.abs(large.gain).sum()))

@@ -124,12 +124,14 @@ def _order_of_insertion(
     enter = network.enter[taken].astype(np.int64)
     last = network.leave[network.first[taken + 1] - 1].astype(np.int64)
     slots = network.leave - np.repeat(network.enter, lengths)
-    density = np.maximum.reduceat(network.value / slots, network.first[taken]) if len(taken) else []
+    density = np.zeros(0)
+    if len(taken):
+        density = np.maximum.reduceat(network.value / slots, network.first[taken])
     # The lowest level at which enter and last fall into one segment.
     apart = (enter // segment) ^ (last // segment)
     level = np.where(apart > 0, np.frexp(apart.astype(np.float64))[1], 0)
-    order = np.lexsort((-np.asarray(density), (enter // segment) >> level, level))
-    height = int(((network.nodes - 1) // segment)).bit_length()
+    order = np.lexsort((-density, (enter // segment) >> level, level))
+    height = ((network.nodes - 1) // segment).bit_length()
     bounds = np.searchsorted(level[order], np.arange(height + 2))
     levels = [(h, int(bounds[h]), int(bounds[h + 1])) for h in range(height + 1)]
     return taken[order], levels

@@ -56,7 +56,7 @@ class Account:
 
 @dataclass(frozen=True)
 class Totals:
-    """A result, or a part of one: its size, its importance, and what it counts for the objective."""
+    """A result or a part of one: its size, its importance, what it counts for the objective."""
 
     size: int
     importance: float
@@ -147,9 +147,7 @@ def _totals(matches: Matches, some: NDArray[np.bool_]) -> Totals:
     )
 
 
-def _check(
-    spec: JoinSpec, tables: Mapping[str, pa.Table], streams: Mapping[str, Any]
-) -> None:
+def _check(spec: JoinSpec, tables: Mapping[str, pa.Table], streams: Mapping[str, Any]) -> None:
     unknown = [name for name in streams if name not in spec.streams]
     missing = [name for name in spec.streams if name not in tables]
     if unknown or missing:
@@ -181,26 +179,28 @@ def _exact_matches(
     for stream, (name, label) in enumerate(zip(spec.streams, names, strict=True)):
         table = tables[name]
         wanted = table.column_names if weights else _join_columns(spec, stream)
-        rows = pa.array(np.arange(table.num_rows, dtype=np.int64))
-        narrow[name] = table.select(wanted).append_column(label, rows)
+        numbers = pa.array(np.arange(table.num_rows, dtype=np.int64))
+        narrow[name] = table.select(wanted).append_column(label, numbers)
     engine = JoinEngine(exact, {name: table.schema for name, table in narrow.items()})
-    pieces = [[np.zeros(0, np.int64)], [np.zeros(0, np.int64)], [np.zeros(0)], [np.zeros(0)]]
+    rows: list[list[Integers]] = [[np.zeros(0, np.int64)] for _ in names]
+    importances, gains = [np.zeros(0)], [np.zeros(0)]
     for result in replay(engine, narrow, progress):
-        importance = result.column("_importance").to_numpy()
-        pieces[0].append(result.column(names[0]).to_numpy())
-        pieces[1].append(result.column(names[1]).to_numpy())
-        pieces[2].append(importance)
-        pieces[3].append(_gain(result, importance, objective, weights))
-    left, right, importance, gain = (np.concatenate(parts) for parts in pieces)
-    return Matches((left, right), importance, gain)
+        for label, part in zip(names, rows, strict=True):
+            part.append(result.column(label).to_numpy())
+        importances.append(result.column("_importance").to_numpy())
+        gains.append(_gain(result, importances[-1], objective, weights))
+    left, right = (np.concatenate(part) for part in rows)
+    return Matches((left, right), np.concatenate(importances), np.concatenate(gains))
 
 
 def _join_columns(spec: JoinSpec, stream: int) -> list[str]:
     """The columns of a stream that the join reads."""
     columns = [spec.time_columns[stream]]
     for predicate in spec.predicates:
-        named = predicate.columns[stream]
-        columns += named if isinstance(predicate, Theta) else [named]
+        if isinstance(predicate, Theta):
+            columns += predicate.columns[stream]
+        else:
+            columns.append(predicate.columns[stream])
     if spec.importance_columns is not None:
         columns.append(spec.importance_columns[stream])
     return list(dict.fromkeys(columns))
