@@ -1,0 +1,159 @@
+"""The offline optimum: our flow on the chain against OR-tools' minimum-cost flow.
+
+Law: both solve the same accounts of the same streams (ojewole2006, table 1: w = 2000, M = 800 split
+evenly, domain 2000, Zipf 1.0 and 0.0), and a solver that finds another value is an error. `theirs`
+gets two networks: the one with a node for each event and each match, and the smaller one that our
+solver works on; its arcs are built before the clock starts. Each solver runs in a process of its
+own, so that its peak of memory is its own. Where OR-tools would need longer than it is given, the
+row is left out. To reach: >= 5 x at N = 56,000.
+
+Besides: growth of our time with N, and the gap of the cheap bound. `ours` and `theirs` are seconds,
+so here a ratio below 1 is better; the names say "speed" where it is turned round.
+"""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import json
+import resource
+import subprocess
+import sys
+import time
+from typing import Any
+
+import numpy as np
+
+from benchmarks.side_by_side import DisagreementError, Row, compared, in_fresh_process
+from tidegate.lab.ojewole2006_optimum import spec_of, streams_of
+from tidegate.offline import flow
+from tidegate.offline.bound import account_bound
+from tidegate.offline.instance import Account, instance_of
+from tidegate.offline.network import Arcs, arcs_of, network_of
+
+LIFETIME, HALF, DOMAIN = 2000, 400, 2000
+QUICK, FULL = (5_600,), (5_600, 56_000, 200_000)
+LARGEST = 1_000_000
+PATIENCE = 900  # seconds that OR-tools is given at a length
+MEGABYTE = 1e6
+_WARM = 2_500
+
+Solved = dict[str, float]
+
+
+def accounts_of(length: int) -> tuple[Account, ...]:
+    tables = streams_of(length, seed=0, domain=DOMAIN)
+    # Importances as whole numbers: OR-tools takes no others.
+    for name, table in tables.items():
+        whole = pa_rounded(table.column("importance").to_numpy())
+        tables[name] = table.set_column(2, "importance", [whole])
+    return instance_of(tables, spec_of(LIFETIME, HALF), "importance").accounts
+
+
+def pa_rounded(importance: Any) -> Any:
+    return np.maximum(1.0, np.rint(10 * importance))
+
+
+def ours(length: int) -> Solved:
+    accounts = accounts_of(length)
+    for account in accounts_of(_WARM):
+        flow.solve(network_of(account))
+    before = peak()
+    value = bound = seconds = 0.0
+    for account in accounts:
+        began = time.perf_counter()
+        network = network_of(account)
+        placed = flow.solve(network)
+        seconds += time.perf_counter() - began
+        kept = placed.place[placed.place != flow.NOT_KEPT]
+        value += network.value[kept].sum() / network.scale
+        if flow.proven_bound(network, placed.price) != int(network.value[kept].sum()):
+            raise DisagreementError("the prices do not prove the placement")
+    began = time.perf_counter()
+    bound = sum(account_bound(account) for account in accounts)
+    return {
+        "seconds": seconds, "value": value, "bytes": peak() - before,
+        "bound": bound, "bound_seconds": time.perf_counter() - began,
+        "matches": float(sum(len(account.end) for account in accounts)),
+    }  # fmt: skip
+
+
+def theirs(length: int, every_event: bool) -> Solved:
+    from ortools.graph.python import min_cost_flow
+
+    networks = [
+        (account, arcs_of(network_of(account, every_event=every_event)))
+        for account in accounts_of(length)
+    ]
+    before = peak()
+    value = seconds = 0.0
+    for account, arcs in networks:
+        solver = _loaded(min_cost_flow.SimpleMinCostFlow(), account, arcs)
+        began = time.perf_counter()
+        if solver.solve() != solver.OPTIMAL:
+            raise DisagreementError("OR-tools found no optimum")
+        seconds += time.perf_counter() - began
+        value -= solver.optimal_cost()
+    return {"seconds": seconds, "value": value, "bytes": peak() - before}
+
+
+def _loaded(solver: Any, account: Account, arcs: Arcs) -> Any:
+    solver.add_arcs_with_capacity_and_unit_cost(arcs.tail, arcs.head, arcs.capacity, arcs.cost)
+    ends = np.array([0, arcs.chain - 1])
+    solver.set_nodes_supplies(ends, np.array([account.capacity, -account.capacity]))
+    return solver
+
+
+def peak() -> float:
+    """The most memory that this process has held so far, in bytes."""
+    unit = 1 if sys.platform == "darwin" else 1024
+    return float(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit)
+
+
+def run(quick: bool) -> list[Row]:
+    rows: list[Row] = []
+    times: dict[int, float] = {}
+    for length in QUICK if quick else FULL:
+        mine = in_fresh_process("benchmarks.optimum", ["ours", length])
+        times[length] = mine["seconds"]
+        for kind in ("all events", "same network"):
+            rows += _beside(length, kind, mine)
+        rows.append(
+            compared(f"N={length:,}: bound / optimum", mine["bound"], mine["value"], "importance")
+        )
+    if not quick:
+        mine = in_fresh_process("benchmarks.optimum", ["ours", LARGEST])
+        times[LARGEST] = mine["seconds"]
+    lengths = sorted(times)
+    for shorter, longer in itertools.pairwise(lengths):
+        name = f"growth from N={shorter:,} to {longer:,} (x {longer / shorter:.1f})"
+        rows.append(compared(name, times[longer], times[shorter], "s"))
+    return rows
+
+
+def _beside(length: int, kind: str, mine: Solved) -> list[Row]:
+    """Rows for one of OR-tools' networks; none where it is not done in time."""
+    arguments = [sys.executable, "-m", "benchmarks.optimum", kind.split()[0], str(length)]
+    try:
+        done = subprocess.run(arguments, capture_output=True, text=True, timeout=PATIENCE)
+    except subprocess.TimeoutExpired:
+        print(f"OR-tools, {kind}, N={length:,}: not done in {PATIENCE} s", file=sys.stderr)
+        return []
+    if done.returncode:
+        raise DisagreementError(done.stderr)
+    their = json.loads(done.stdout)
+    if their["value"] != mine["value"]:
+        raise DisagreementError(f"OR-tools found {their['value']}, we {mine['value']}")
+    name = f"N={length:,}: flow / OR-tools on {kind}"
+    speed = compared(f"{name}, speed", 1 / mine["seconds"], 1 / their["seconds"], "solutions/s")
+    memory = compared(f"{name}, memory", mine["bytes"] / MEGABYTE, their["bytes"] / MEGABYTE, "MB")
+    return [speed, memory]
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser()
+    parser.add_argument("who", choices=("ours", "all", "same"))
+    parser.add_argument("length", type=int)
+    given = parser.parse_args()
+    answer = ours(given.length) if given.who == "ours" else theirs(given.length, given.who == "all")
+    print(json.dumps(answer))
