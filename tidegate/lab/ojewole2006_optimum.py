@@ -4,9 +4,11 @@ Law: a figure is rows (figure, series, x, y, and the configuration that made the
 (paper, figure, claim, expected, measured, holds); nothing is drawn or judged beyond that. Numbers
 of the paper are written here; ours are computed each time.
 
-What the paper leaves open, and what is taken here: the keys of figures 2 to 7 (Zipf 1.0 and 0.0 as
-in section 5.2, domain 100), importances (1 for most tuples, 100 for one in twenty, each spread by
-half), the lifetime of figure 5 (400). Its ESJA was solved by Goldberg's cost scaling in C; here the
+What the paper leaves open, and what is taken here: for figures 3 to 7 Zipf 1.0 and 0.0 with a
+domain of 100, as in its section 5.2, importance 1 for most tuples and 100 for one in twenty, each
+spread by half, and a lifetime of 400 in figure 5. For figure 2, of sixty combinations of domain,
+skew and importances, the one nearest to the six errors of section 5.1.1: uniform keys, domain 10,
+one tuple in ten important; no combination came near all six. Its ESJA was solved by Goldberg's cost scaling in C; here the
 same network goes through our own solver, so ratios of running times compare other programs than
 the paper's. Times are those of solving, without finding who matches whom. Outputs are counted from
 the start, not from t = 2w: of 5,600 instants that is below one in seventy.
@@ -30,8 +32,7 @@ from tidegate.offline.optimum import by_flow, optimum
 from tidegate.spec import JoinSpec
 
 PAPER = "ojewole2006"
-DOMAIN, SKEWS = 100, (1.0, 0.0)
-RARE, HIGH, SPREAD = 0.05, 100.0, 0.5
+HIGH, SPREAD = 100.0, 0.5
 LENGTH, LIFETIME = 5_600, 400
 SEEDS = (0, 1, 2)
 KILOBYTE = 1000.0
@@ -46,13 +47,19 @@ EXAMPLE = {
 }  # fmt: skip
 
 
-def streams_of(length: int, seed: int, domain: int = DOMAIN) -> dict[str, pa.Table]:
+def streams_of(
+    length: int,
+    seed: int,
+    domain: int = 100,
+    skews: tuple[float, float] = (1.0, 0.0),
+    rare: float = 0.05,
+) -> dict[str, pa.Table]:
     """Two synchronous streams `r` and `s`: one tuple of each at every instant."""
     generator = np.random.default_rng(seed)
     tables = {}
-    for name, skew in zip("rs", SKEWS, strict=True):
+    for name, skew in zip("rs", skews, strict=True):
         share = np.arange(1, domain + 1) ** -skew
-        level = np.where(generator.random(length) < RARE, HIGH, 1.0)
+        level = np.where(generator.random(length) < rare, HIGH, 1.0)
         tables[name] = pa.table(
             {
                 "ts": np.arange(length),
@@ -72,16 +79,21 @@ def spec_of(lifetime: int, half: int | None, **options: Any) -> JoinSpec:
     )  # fmt: skip
 
 
-def claim(figure: str, text: str, expected: float, measured: float, holds: bool) -> Claim:
+def claim(
+    figure: str, text: str, expected: float, measured: float, holds: bool, reason: str = ""
+) -> Claim:
+    """One row of the report; `reason` says why it does not hold, and only then."""
     return {
-        "paper": PAPER, "figure": figure, "claim": text,
-        "expected": expected, "measured": measured, "holds": bool(holds),
+        "paper": PAPER, "figure": figure, "claim": text, "expected": expected,
+        "measured": measured, "holds": bool(holds), "reason": "" if holds else reason,
     }  # fmt: skip
 
 
-def near(figure: str, text: str, expected: float, measured: float, tolerance: float) -> Claim:
+def near(
+    figure: str, text: str, expected: float, measured: float, tolerance: float, reason: str = ""
+) -> Claim:
     """A claim that holds if the measurement is within `tolerance` of what is expected."""
-    return claim(figure, text, expected, measured, abs(measured - expected) <= tolerance)
+    return claim(figure, text, expected, measured, abs(measured - expected) <= tolerance, reason)
 
 
 # --- the worked example, and figure 2 -----------------------------------------------------
@@ -118,6 +130,18 @@ _ERRORS = {
 }  # fmt: skip
 
 
+_STREAMS_OF_FIGURE_2: dict[str, Any] = {"domain": 10, "skews": (0.0, 0.0), "rare": 0.1}
+
+# In this model pairs inside an instant need no memory. They are one in 2w - 1 = 19 of the exact
+# results where keys are independent, so no error can exceed 95 %: the paper's 98 % for RAND must
+# have left them out, or counted otherwise.
+_REASONS = {
+    "RAND": "pairs inside an instant are always produced; the paper's number cannot include them",
+    "SJA": "the streams of this figure are not given; no combination tried came near all errors",
+    "OPT": "the streams of this figure are not given; no combination tried came near all errors",
+}
+
+
 def figure_2(quick: bool = False) -> Found:
     """Importance against memory: exact, optimum, largest result, chance; w = 10, N = 5600."""
     length = 1400 if quick else LENGTH
@@ -125,7 +149,7 @@ def figure_2(quick: bool = False) -> Found:
     more: dict[int, list[int]] = {}
     for half in range(1, 10):
         for seed in SEEDS[: 1 if quick else None]:
-            tables = streams_of(length, seed)
+            tables = streams_of(length, seed, **_STREAMS_OF_FIGURE_2)
             spec = spec_of(10, half, seed=seed)
             best, largest = optimum(tables, spec), optimum(tables, spec, objective="size")
             chance = join(tables, spec.replace(policy="random")).stats["importance_out"]
@@ -136,7 +160,7 @@ def figure_2(quick: bool = False) -> Found:
             }  # fmt: skip
             rows += [
                 {"figure": "Fig. 2", "series": name, "x": half, "y": y, "seed": seed, "w": 10,
-                 "N": length, "domain": DOMAIN}
+                 "N": length, **_STREAMS_OF_FIGURE_2}
                 for name, y in series.items()
             ]  # fmt: skip
     return rows, _claims_of_figure_2(rows, more)
@@ -150,7 +174,7 @@ def _claims_of_figure_2(rows: Sequence[Row], more: dict[int, list[int]]) -> list
     for (series, half), expected in _ERRORS.items():
         error = 1 - mean(series, half) / mean("EXACT", half)
         text = f"error of {series} at M/2 = {half}"
-        claims.append(near("Fig. 2", text, expected, error, 0.1))
+        claims.append(near("Fig. 2", text, expected, error, 0.1, _REASONS[series]))
     for half, expected in ((1, 164), (2, 97)):
         text = f"results that SJA has more than the optimum at M/2 = {half}"
         measured = statistics.fmean(more[half])
@@ -203,7 +227,7 @@ def running_times(
             y = seconds_of(solver, instance, trials)
             rows.append(
                 {"figure": figure, "series": name, "x": x, "y": y, "unit": "s", "N": length,
-                 "w": lifetime, "half": half, "seed": 0, "domain": DOMAIN}
+                 "w": lifetime, "half": half, "seed": 0, "domain": 100}
             )  # fmt: skip
     return rows
 
@@ -211,6 +235,9 @@ def running_times(
 def _ratio(rows: Sequence[Row], x: int, over: str, under: str) -> float:
     by_name = {row["series"]: row["y"] for row in rows if row["x"] == x}
     return float(by_name[over] / by_name[under])
+
+
+_OTHER_PROGRAMS = "the paper timed other programs: cost scaling in C, and its own ODJA"
 
 
 def _timed(figure: str, rows: list[Row], expected: dict[int, float], grows: bool) -> Found:
@@ -221,11 +248,12 @@ def _timed(figure: str, rows: list[Row], expected: dict[int, float], grows: bool
         if x in xs:
             lead = _ratio(rows, x, "ESJA", "ODJA")
             text = f"time of ESJA / time of ODJA at {x}"
-            claims.append(claim(figure, text, number, lead, number / 2 <= lead <= 2 * number))
+            close = number / 2 <= lead <= 2 * number
+            claims.append(claim(figure, text, number, lead, close, _OTHER_PROGRAMS))
     first, last = (_ratio(rows, x, "ESJA", "ODJA") for x in (xs[0], xs[-1]))
     if grows:
         text = f"ODJA's lead over ESJA grows from {xs[0]} to {xs[-1]}: ratio of the leads"
-        claims.append(claim(figure, text, 1.0, last / first, last > first))
+        claims.append(claim(figure, text, 1.0, last / first, last > first, _OTHER_PROGRAMS))
     fastest = min(_ratio(rows, x, other, "flow") for x in xs for other in ("ODJA", "ESJA"))
     text = "ours: the flow is faster than both at every point; smallest ratio"
     claims.append(claim(figure, text, 1.0, fastest, fastest > 1.0))
@@ -295,7 +323,7 @@ def figure_7(quick: bool = False) -> Found:
             y = (peak_bytes(solver, instance) + 24 * 2 * length) / KILOBYTE
             rows.append(
                 {"figure": "Fig. 7", "series": name, "x": length, "y": y, "unit": "kB",
-                 "N": length, "w": LIFETIME, "half": 1, "seed": 0, "domain": DOMAIN}
+                 "N": length, "w": LIFETIME, "half": 1, "seed": 0, "domain": 100}
             )  # fmt: skip
     claims = []
     for length, expected in ((800, 25.3), (5600, 45.3)):
