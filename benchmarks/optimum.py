@@ -43,15 +43,7 @@ Solved = dict[str, float]
 
 def accounts_of(length: int) -> tuple[Account, ...]:
     tables = streams_of(length, seed=0, domain=DOMAIN)
-    # Importances as whole numbers: OR-tools takes no others.
-    for name, table in tables.items():
-        whole = pa_rounded(table.column("importance").to_numpy())
-        tables[name] = table.set_column(2, "importance", [whole])
     return instance_of(tables, spec_of(LIFETIME, HALF), "importance").accounts
-
-
-def pa_rounded(importance: Any) -> Any:
-    return np.maximum(1.0, np.rint(10 * importance))
 
 
 def ours(length: int) -> Solved:

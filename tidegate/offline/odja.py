@@ -211,6 +211,23 @@ def _enter(states, table, count, worth, prev, forgot):
 
 
 @kernel
+def _lowest(word):
+    """The number of the lowest bit that is set; the word with only that bit is a power of two."""
+    return np.int64(np.log2(np.float64(word & (~word + np.uint64(1)))))
+
+
+@kernel
+def _write(states, state, dead, new, gone, into, made):
+    """Copy a state without the dead, with the new tuple, without the one that is gone."""
+    for word in range(states.bits.shape[1]):
+        into.bits[made, word] = states.bits[state, word] & ~dead[word]
+    if new >= 0:
+        into.bits[made, new >> 6] |= np.uint64(1) << np.uint64(new & 63)
+    if gone >= 0:
+        into.bits[made, gone >> 6] &= ~(np.uint64(1) << np.uint64(gone & 63))
+
+
+@kernel
 def _successors(states, count, dead, new, capacity, owner, into, table):
     """The states after an admission: room for all, or one tuple is forgotten, each in turn.
 
@@ -226,25 +243,22 @@ def _successors(states, count, dead, new, capacity, owner, into, table):
             while rest:
                 rest &= rest - np.uint64(1)
                 held += 1
+        if made + held + 2 >= len(into.worth):
+            return np.int64(_FULL)
         worth = states.worth[state]
-        full = new >= 0 and held >= capacity
-        # -1: nobody goes; otherwise each of those held and the new one, bit by bit.
-        for gone in range(0 if full else -1, 64 * words if full else 0):
-            if gone >= 0 and gone != new:
-                word = states.bits[state, gone >> 6] & ~dead[gone >> 6]
-                if not (word >> np.uint64(gone & 63)) & np.uint64(1):
-                    continue
-            if made + 1 >= len(into.worth):
-                return np.int64(_FULL)
-            for word in range(words):
-                into.bits[made, word] = states.bits[state, word] & ~dead[word]
-            if new >= 0:
-                into.bits[made, new >> 6] |= np.uint64(1) << np.uint64(new & 63)
-            forgot = np.int64(-1)
-            if gone >= 0:
-                into.bits[made, gone >> 6] &= ~(np.uint64(1) << np.uint64(gone & 63))
-                forgot = owner[gone]
-            made = _enter(into, table, made, worth, state, forgot)
+        if new < 0 or held < capacity:
+            _write(states, state, dead, new, np.int64(-1), into, made)
+            made = _enter(into, table, made, worth, state, np.int64(-1))
+            continue
+        _write(states, state, dead, new, new, into, made)
+        made = _enter(into, table, made, worth, state, owner[new])
+        for word in range(words):
+            rest = states.bits[state, word] & ~dead[word]
+            while rest:
+                gone = 64 * word + _lowest(rest)
+                rest &= rest - np.uint64(1)
+                _write(states, state, dead, new, gone, into, made)
+                made = _enter(into, table, made, worth, state, owner[gone])
     return made
 
 
