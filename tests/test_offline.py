@@ -31,7 +31,7 @@ import tidegate as tg
 from tidegate.offline.optimum import METHODS, Optimum
 
 EXAMPLES = int(os.environ.get("TIDEGATE_EXAMPLES", settings().max_examples))
-SOME, FEW = max(2, EXAMPLES // 3), max(2, EXAMPLES // 10)
+MANY, SOME, FEW = (max(2, EXAMPLES // part) for part in (1, 3, 10))
 TINY = Shape(rows=5, ticks=5)  # brute force tries all subsets of what is alive
 SOLVERS = ("flow", "dp", "esja")
 
@@ -94,7 +94,7 @@ def test_no_memory_leaves_the_pairs_of_an_instant() -> None:
 
 @pytest.mark.nojit
 @pytest.mark.parametrize("rule", sorted(RULES))
-@settings(max_examples=SOME)
+@settings(max_examples=MANY)
 @given(data=st.data())
 def test_all_methods_agree_with_brute_force(rule: str, data: st.DataObject) -> None:
     case = whole(data.draw(cases(rule, budget=True, ordered=True, shape=TINY)))
@@ -142,19 +142,22 @@ def test_unwanted_results(data: st.DataObject, unwanted: int) -> None:
 
 
 @pytest.mark.nojit
-@pytest.mark.parametrize("method", SOLVERS)
+@pytest.mark.parametrize("method", [*SOLVERS, "auto"])
 @pytest.mark.parametrize("objective", ["importance", "size", "least-importance"])
 @settings(max_examples=FEW)
 @given(data=st.data())
 def test_following_the_schedule_gives_the_result(
     method: Any, objective: Any, data: st.DataObject
 ) -> None:
-    assume(not (method == "flow" and objective == "least-importance"))
     rule = data.draw(st.sampled_from(sorted(RULES)))
     case = whole(data.draw(cases(rule, budget=True, ordered=True)))
-    if objective == "least-importance":
-        method = "dp"
-    best = best_of(case, method=method, objective=objective)
+    try:
+        best = best_of(case, method=method, objective=objective)
+    except tg.TidegateError as error:
+        assert objective == "least-importance"
+        assert method in ("flow", "esja")
+        assert "use method='dp'" in str(error)
+        return
     results = naive_optimum.follow(rows_of(case), case.spec, best.kept_through)
     assert len(results) == best.size
     assert math.fsum(importance for _, importance in results) == pytest.approx(best.importance)
@@ -211,13 +214,17 @@ def test_times_of_the_schedule_have_the_type_of_the_column() -> None:
 @pytest.mark.parametrize("policy", sorted(tg.policies()))
 @settings(max_examples=SOME)
 @given(data=st.data(), seed=st.integers(0, 9))
-def test_no_policy_exceeds_the_optimum(policy: str, data: st.DataObject, seed: int) -> None:
+def test_every_policy_is_between_the_worst_and_the_optimum(
+    policy: str, data: st.DataObject, seed: int
+) -> None:
     case = whole(data.draw(cases("equality", budget=True, ordered=True)))
     case = case.with_spec(policy=policy, seed=seed)
     stats = replay(case).stats
     assert stats["rows_out"] <= best_of(case, objective="size").size
     most = best_of(case).importance
-    assert stats["importance_out"] <= most + 1e-9 * abs(most)
+    # Every policy of the engine forgets only when it must, so there is a floor too.
+    least = best_of(case, objective="least-importance", method="dp").importance
+    assert least * (1 - 1e-9) <= stats["importance_out"] <= most * (1 + 1e-9)
 
 
 # --- input that cannot be solved ---------------------------------------------------------
