@@ -4,7 +4,7 @@ Law: both solve the same accounts of the same streams (ojewole2006, table 1: w =
 evenly, domain 2000, Zipf 1.0 and 0.0), and a solver that finds another value is an error. `theirs`
 gets two networks: the one with a node for each event and each match, and the smaller one that our
 solver works on; its arcs are built before the clock starts. Each solver runs in a process of its
-own, so that its peak of memory is its own. Where OR-tools would need longer than it is given, the
+own that reads the accounts from a file, so that the growth of its peak memory is its own. Where OR-tools would need longer than it is given, the
 row is left out. To reach: >= 5 x at N = 56,000.
 
 Besides: growth of our time with N, and the gap of the cheap bound. `ours` and `theirs` are seconds,
@@ -19,7 +19,10 @@ import json
 import resource
 import subprocess
 import sys
+import tempfile
 import time
+from collections.abc import Sequence
+from dataclasses import asdict
 from typing import Any
 
 import numpy as np
@@ -37,6 +40,7 @@ LARGEST = 1_000_000
 PATIENCE = 600  # seconds that OR-tools is given at a length
 MEGABYTE = 1e6
 _WARM = 2_500
+_SELF = "benchmarks.optimum"
 
 Solved = dict[str, float]
 
@@ -46,12 +50,29 @@ def accounts_of(length: int) -> tuple[Account, ...]:
     return instance_of(tables, spec_of(LIFETIME, HALF), "importance").accounts
 
 
-def ours(length: int) -> Solved:
-    accounts = accounts_of(length)
-    for account in accounts_of(_WARM):
+def write(length: int, path: str) -> Solved:
+    """Store the accounts, and a small pair of them to warm up on."""
+    for name, accounts in (("", accounts_of(length)), ("warm-", accounts_of(_WARM))):
+        for number, account in enumerate(accounts):
+            np.savez(f"{path}/{name}{number}.npz", **asdict(account))
+    return {}
+
+
+def read(path: str, name: str = "") -> list[Account]:
+    accounts = []
+    for number in range(2):
+        with np.load(f"{path}/{name}{number}.npz") as stored:
+            arrays: dict[str, Any] = dict(stored)
+        accounts.append(Account(**{**arrays, "capacity": int(arrays["capacity"])}))
+    return accounts
+
+
+def ours(path: str) -> Solved:
+    accounts = read(path)
+    for account in read(path, "warm-"):
         flow.solve(network_of(account))
     before = peak()
-    value = bound = seconds = 0.0
+    value = seconds = 0.0
     for account in accounts:
         began = time.perf_counter()
         network = network_of(account)
@@ -61,21 +82,21 @@ def ours(length: int) -> Solved:
         value += network.value[kept].sum() / network.scale
         if flow.proven_bound(network, placed.price) != int(network.value[kept].sum()):
             raise DisagreementError("the prices do not prove the placement")
+    held = peak() - before
     began = time.perf_counter()
     bound = sum(account_bound(account) for account in accounts)
     return {
-        "seconds": seconds, "value": value, "bytes": peak() - before,
+        "seconds": seconds, "value": value, "bytes": held,
         "bound": bound, "bound_seconds": time.perf_counter() - began,
         "matches": float(sum(len(account.end) for account in accounts)),
     }  # fmt: skip
 
 
-def theirs(length: int, every_event: bool) -> Solved:
+def theirs(path: str, every_event: bool) -> Solved:
     from ortools.graph.python import min_cost_flow
 
     networks = [
-        (account, arcs_of(network_of(account, every_event=every_event)))
-        for account in accounts_of(length)
+        (account, arcs_of(network_of(account, every_event=every_event))) for account in read(path)
     ]
     before = peak()
     value = seconds = 0.0
@@ -105,28 +126,31 @@ def peak() -> float:
 def run(quick: bool) -> list[Row]:
     rows: list[Row] = []
     times: dict[int, float] = {}
-    for length in QUICK if quick else FULL:
-        mine = in_fresh_process("benchmarks.optimum", ["ours", length])
-        times[length] = mine["seconds"]
-        # On the longest streams OR-tools gets only the network that it is faster on.
-        for kind in ("same network",) if length > FULL[1] else ("all events", "same network"):
-            rows += _beside(length, kind, mine)
-        rows.append(
-            compared(f"N={length:,}: bound / optimum", mine["bound"], mine["value"], "importance")
-        )
-    if not quick:
-        mine = in_fresh_process("benchmarks.optimum", ["ours", LARGEST])
-        times[LARGEST] = mine["seconds"]
-    lengths = sorted(times)
-    for shorter, longer in itertools.pairwise(lengths):
+    for length in QUICK if quick else (*FULL, LARGEST):
+        with tempfile.TemporaryDirectory() as path:
+            in_fresh_process(_SELF, ["write", path, length])
+            mine = in_fresh_process(_SELF, ["ours", path])
+            times[length] = mine["seconds"]
+            for kind in _networks(length):
+                rows += _beside(length, kind, path, mine)
+        name = f"N={length:,}: bound / optimum"
+        rows.append(compared(name, mine["bound"], mine["value"], "importance"))
+    for shorter, longer in itertools.pairwise(sorted(times)):
         name = f"growth from N={shorter:,} to {longer:,} (x {longer / shorter:.1f})"
         rows.append(compared(name, times[longer], times[shorter], "s"))
     return rows
 
 
-def _beside(length: int, kind: str, mine: Solved) -> list[Row]:
+def _networks(length: int) -> Sequence[str]:
+    """On long streams OR-tools gets only the network that it is faster on, or none."""
+    if length == LARGEST:
+        return ()
+    return ("same network",) if length > FULL[1] else ("all events", "same network")
+
+
+def _beside(length: int, kind: str, path: str, mine: Solved) -> list[Row]:
     """Rows for one of OR-tools' networks; none where it is not done in time."""
-    arguments = [sys.executable, "-m", "benchmarks.optimum", kind.split()[0], str(length)]
+    arguments = [sys.executable, "-m", _SELF, kind.split()[0], path]
     try:
         done = subprocess.run(arguments, capture_output=True, text=True, timeout=PATIENCE)
     except subprocess.TimeoutExpired:
@@ -145,8 +169,14 @@ def _beside(length: int, kind: str, mine: Solved) -> list[Row]:
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser()
-    parser.add_argument("who", choices=("ours", "all", "same"))
-    parser.add_argument("length", type=int)
+    parser.add_argument("what", choices=("write", "ours", "all", "same"))
+    parser.add_argument("path")
+    parser.add_argument("length", type=int, nargs="?")
     given = parser.parse_args()
-    answer = ours(given.length) if given.who == "ours" else theirs(given.length, given.who == "all")
+    if given.what == "write":
+        answer = write(given.length, given.path)
+    elif given.what == "ours":
+        answer = ours(given.path)
+    else:
+        answer = theirs(given.path, given.what == "all")
     print(json.dumps(answer))

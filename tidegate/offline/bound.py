@@ -40,11 +40,10 @@ def upper_bound(
     Example
     -------
     >>> import pyarrow as pa, tidegate as tg
-    >>> streams = {"left": pa.table({"t": [1, 2], "k": [1, 2]}),
-    ...            "right": pa.table({"t": [3, 4], "k": [1, 2]})}
-    >>> spec = tg.JoinSpec(on="k", time="t", within=10, memory={"left": 1, "right": 0}["left"],
-    ...                    split=[1, 0])
-    >>> upper_bound(streams, spec)
+    >>> left = pa.table({"t": [1, 2], "k": [1, 2]})
+    >>> right = pa.table({"t": [3, 4], "k": [1, 2]})
+    >>> spec = tg.JoinSpec(on="k", time="t", within=10, memory=1, split="shared")
+    >>> round(upper_bound({"left": left, "right": right}, spec), 3)
     1.0
     """
     instance = instance_of(streams, spec, objective)
