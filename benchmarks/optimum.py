@@ -4,8 +4,8 @@ Law: both solve the same accounts of the same streams (ojewole2006, table 1: w =
 evenly, domain 2000, Zipf 1.0 and 0.0), and a solver that finds another value is an error. `theirs`
 gets two networks: the one with a node for each event and each match, and the smaller one that our
 solver works on; its arcs are built before the clock starts. Each solver runs in a process of its
-own that reads the accounts from a file, so that the growth of its peak memory is its own. Where OR-tools would need longer than it is given, the
-row is left out. To reach: >= 5 x at N = 56,000.
+own that reads the accounts from a file, so that the growth of its peak memory is its own. Where
+OR-tools would need longer than it is given, the row is left out. To reach: >= 5 x at N = 56,000.
 
 Besides: growth of our time with N, and the gap of the cheap bound. `ours` and `theirs` are seconds,
 so here a ratio below 1 is better; the names say "speed" where it is turned round.
