@@ -16,7 +16,7 @@ from rich.console import Console
 
 from benchmarks.side_by_side import Row, show
 
-NAMES = ("equi_join", "band_join", "policies", "memory_flat")
+NAMES = ("equi_join", "band_join", "policies", "memory_flat", "optimum")
 
 
 def results_of(names: Sequence[str], quick: bool) -> list[Row]:

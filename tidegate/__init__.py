@@ -27,6 +27,10 @@ _LAZY = {
     "JoinEngine": "tidegate.engine",
     "JoinResult": "tidegate.engine",
     "join": "tidegate.engine",
+    "Optimum": "tidegate.offline.optimum",
+    "optimum": "tidegate.offline.optimum",
+    "Regret": "tidegate.offline.regret",
+    "regret": "tidegate.offline.regret",
     "policies": "tidegate.shed.policies",
     "age": "tidegate.policy",
     "auto": "tidegate.policy",
@@ -46,10 +50,10 @@ _LAZY = {
 }
 
 __all__ = [
-    "Cpu", "JoinEngine", "JoinResult", "JoinSpec", "Policy", "SpecError", "TidegateError", "age",
-    "auto", "band", "configure", "dgl", "dimpprob", "inner_product", "join", "output", "overlap",
-    "policies", "priority", "prob", "random", "recent", "rows", "simp", "simpprob", "theta",
-    "until_expiry", "value", "window_join",
+    "Cpu", "JoinEngine", "JoinResult", "JoinSpec", "Optimum", "Policy", "Regret", "SpecError",
+    "TidegateError", "age", "auto", "band", "configure", "dgl", "dimpprob", "inner_product", "join",
+    "optimum", "output", "overlap", "policies", "priority", "prob", "random", "recent", "regret",
+    "rows", "simp", "simpprob", "theta", "until_expiry", "value", "window_join",
 ]  # fmt: skip
 
 
