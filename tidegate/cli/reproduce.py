@@ -119,20 +119,26 @@ def _tell(done: Reproduced, json: bool) -> None:
         return
     from rich.table import Table
 
-    table = Table(show_edge=False, pad_edge=False)
-    for title in ("paper", "figure", "claim", "expected", "measured", "holds"):
-        right = title in ("expected", "measured")
-        table.add_column(title, justify="right" if right else "left", overflow="fold")
-    for claim in done.claims:
-        table.add_row(claim.paper, claim.figure, claim.claim, *_cells(claim))
     screen = console()
-    screen.print(table)
+    for each in done.shown:
+        if not each.findings.claims:
+            continue
+        table = Table(show_edge=False, pad_edge=False, title_justify="left")
+        table.title = f"{each.figure.paper}, {each.figure.name}: {each.figure.title}"
+        table.add_column("claim", ratio=1)
+        for title in ("expected", "measured"):
+            table.add_column(title, justify="right", max_width=24)
+        table.add_column("holds", no_wrap=True)
+        for claim in each.findings.claims:
+            table.add_row(claim.claim, *_cells(claim))
+        screen.print(table)
+        screen.print()
     holding = sum(claim.holds is True for claim in done.claims)
-    screen.print(f"\n{holding} of {len(done.claims)} claims hold. Report: {done.report}")
+    screen.print(f"{holding} of {len(done.claims)} claims hold. Report: {done.report}")
 
 
 def _cells(claim: Claim) -> tuple[str, str, str]:
-    mark = {True: "yes", False: "no", None: "not measured"}[claim.holds]
+    mark = {True: "yes", False: "no", None: "?"}[claim.holds]
     if isinstance(claim.expected, tuple):
         found = "" if claim.measured is None else "in order" if claim.holds else "another order"
         return " > ".join(claim.expected), found, mark

@@ -67,14 +67,17 @@ def lines(
         x=alt.X(x, type="quantitative", title=x_title, axis=x_axis, scale=alt.Scale(nice=False)),
         y=alt.Y(y, type="quantitative", title=y_title, axis=y_axis),
         color=alt.Color(
-            "policy:N", title=None, scale=alt.Scale(domain=[*names, *extra], range=colours)
+            "policy:N",
+            title=None,
+            scale=alt.Scale(domain=[*names, *extra], range=colours),
+            legend=alt.Legend(symbolType="stroke"),
         ),
         strokeDash=alt.StrokeDash(
             "line:N", title=None, scale=_dashes(rows), legend=_dash_key(rows)
         ),
         tooltip=[alt.Tooltip(f"{name}:N") for name in rows[0]] if rows else [],
     )
-    drawn = base.mark_line(strokeWidth=2) + base.mark_point(size=26, filled=True)
+    drawn = base.mark_line(strokeWidth=2) + base.mark_point(size=26, filled=True, opacity=1)
     small = facet is not None
     drawn = drawn.properties(width=230 if small else WIDTH, height=230 if small else HEIGHT)
     if facet is not None:
@@ -110,7 +113,7 @@ def heat(
     value: str,
     x_title: str,
     y_title: str,
-    value_title: str,
+    value_title: str | list[str],
     number: str = ".2f",
     low_is_good: bool = False,
 ) -> Chart:
@@ -229,9 +232,10 @@ def _themed(chart: Any) -> Chart:
     legend = {"labelColor": INK, "labelFontSize": 12, "symbolStrokeWidth": 2.5, "rowPadding": 4}
     config = {
         "font": font,
-        "background": None,
+        "background": "white",
         "view": {"stroke": None},
         "axis": axis,
+        "axisX": {"grid": False},
         "legend": legend,
         "header": {"labelFontSize": 13, "labelFontWeight": 600, "labelColor": INK},
     }

@@ -106,13 +106,14 @@ class Claim:
         }
 
 
-def held_before(path: Path = HELD) -> set[str]:
+def held_before(path: Path | None = None) -> set[str]:
     """The claims that held when the list was last written."""
-    return set(json.loads(path.read_text(encoding="utf-8"))) if path.is_file() else set()
+    file = path or HELD
+    return set(json.loads(file.read_text(encoding="utf-8"))) if file.is_file() else set()
 
 
 def no_longer_held(
-    claims: Iterable[Claim], figures: Iterable[tuple[str, str]], path: Path = HELD
+    claims: Iterable[Claim], figures: Iterable[tuple[str, str]], path: Path | None = None
 ) -> list[str]:
     """Claims of these figures that held once and hold no longer, or are gone."""
     holding = {claim.identity for claim in claims if claim.holds}
@@ -125,7 +126,7 @@ def no_longer_held(
 
 
 def write_held(
-    claims: Sequence[Claim], figures: Iterable[tuple[str, str]], path: Path = HELD
+    claims: Sequence[Claim], figures: Iterable[tuple[str, str]], path: Path | None = None
 ) -> int:
     """Write down which claims of these figures hold now, and return how many the list has.
 
@@ -139,5 +140,6 @@ def write_held(
     }
     holding = {claim.identity for claim in claims if claim.holds and not claim.timed}
     identities = sorted(others | holding)
-    path.write_text(json.dumps(identities, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+    text = json.dumps(identities, indent=1, ensure_ascii=False)
+    (path or HELD).write_text(f"{text}\n", encoding="utf-8")
     return len(identities)

@@ -24,8 +24,16 @@ from tidegate.units import nearest_hint
 Record = dict[str, Any]
 Chart = dict[str, Any]
 
-# The last ones come and go with the version; a module that is missing has no figures.
-_MODULES = ("ojewole2006_optimum", "ojewole2006", "ojewole2006_open", "srivastava2004", "recorded")
+# A module that this version lacks has no figures.
+_MODULES = (
+    "ojewole2006_optimum",
+    "ojewole2006",
+    "ojewole2006_large",
+    "ojewole2006_open",
+    "srivastava2004",
+    "srivastava2004_wan",
+    "recorded",
+)
 
 
 @dataclass(frozen=True)
@@ -117,7 +125,15 @@ def all_figures() -> list[Figure]:
     for name in _MODULES:
         if find_spec(f"tidegate.lab.{name}") is not None:
             figures += getattr(importlib.import_module(f"tidegate.lab.{name}"), "FIGURES", ())
-    return figures
+    papers = list(dict.fromkeys(each.paper for each in figures))
+    return sorted(figures, key=lambda each: (papers.index(each.paper), *_place(each.name)))
+
+
+def _place(name: str) -> tuple[int, float]:
+    """Examples, figures and tables in the order of their numbers; then what has no number."""
+    kind, _, number = name.rpartition(" ")
+    kinds = ("Example", "Fig.", "Table")
+    return (kinds.index(kind), float(number)) if kind in kinds else (len(kinds), 0.0)
 
 
 def choose(name: str) -> list[Figure]:

@@ -43,7 +43,7 @@ def _runs(scale: Scale) -> list[Run]:
         if scale.quick:
             arguments["rows"] = _QUICK_ROWS
         spec = {**join.spec, "streams": list(join.spec["streams"]), "split": _split(join)}
-        takers = [(Contender(EXACT, EXACT), None)]
+        takers: list[tuple[Contender, float | None]] = [(Contender(EXACT, EXACT), None)]
         takers += [(each, share) for share in SHARES for each in contenders(POLICIES)]
         runs += [
             Run(
