@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import sys
+import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from importlib.util import find_spec
@@ -27,12 +28,15 @@ if TYPE_CHECKING:
 Where = Literal["auto", "spark", "process"]
 Progress = Callable[[int, int], None]
 
-# Starting a JVM and one Python worker per core, each of which loads the compiled code, cost as much
-# as this many runs of one core here (see ARCHITECTURE.md); a second core pays off beyond it.
-WORTH_SPARK = 600
+# Starting a JVM and one Python worker per core, each of which loads the compiled code, took about
+# 20 s here (two busy cores). Two cores win that back on work that would take one core a minute.
+WORTH_SPARK_SECONDS = 60.0
+# So many runs, spread over the grid, are timed before that is decided.
+PILOT_RUNS = 24
 # Results are stored and progress is shown after each chunk.
-RUNS_PER_CHUNK = 64
-RUNS_PER_TASK = 8
+RUNS_PER_CHUNK = 512
+RUNS_PER_TASK = 16
+RUNS_PER_STEP = 8
 
 _ROW = pa.schema([("configuration", pa.string()), *[(name, pa.float64()) for name in MEASURED]])
 
@@ -46,7 +50,7 @@ class Runner:
     store
         Where results are kept.
     where
-        "spark", "process", or "auto": Spark for large grids where it is installed.
+        "spark", "process", or "auto": Spark where it is installed and the grid is large.
     folder
         The folder with recorded data, for configurations that need it.
     """
@@ -71,28 +75,46 @@ class Runner:
         return {each: _found(self.store, each) for each in wanted}
 
     def _compute(self, missing: Sequence[Configuration], progress: Progress) -> None:
-        chunks = self._on_spark if self._takes_spark(len(missing)) else self._here
         done = 0
         progress(done, len(missing))
-        for measured in chunks(missing):
+        for measured in self._parts(missing):
             self.store.add(measured)
             done += len(measured)
             progress(done, len(missing))
 
-    def _takes_spark(self, runs: int) -> bool:
-        if self.where == "process" or (self.where == "auto" and runs < WORTH_SPARK):
-            self.notes.append(f"{runs:,} runs in this process")
-            return False
-        if find_spec("pyspark") is None:
-            if self.where == "spark":
-                raise TidegateError("Spark is not installed; install tidegate[spark]")
-            self.notes.append(f"{runs:,} runs in this process, since Spark is not installed")
-            return False
-        self.notes.append(f"{runs:,} runs on Spark, {os.cpu_count()} cores")
-        return True
+    def _parts(
+        self, missing: Sequence[Configuration]
+    ) -> Iterator[dict[Configuration, Measurement]]:
+        """The results in pieces; in `auto` mode a few runs are timed before the place is chosen."""
+        rest = list(missing)
+        expected = None
+        if self.where == "auto" and len(missing) > 2 * PILOT_RUNS:
+            pilot = rest[:: len(rest) // PILOT_RUNS]
+            began = time.perf_counter()
+            yield {each: measure(each, self.folder) for each in pilot}
+            rest = [each for each in rest if each not in set(pilot)]
+            expected = (time.perf_counter() - began) / len(pilot) * len(rest)
+        yield from (self._on_spark if self._takes_spark(len(rest), expected) else self._here)(rest)
+
+    def _takes_spark(self, runs: int, expected: float | None) -> bool:
+        """Whether the runs are many enough for Spark; the choice is noted with its reason."""
+        here = find_spec("pyspark") is not None
+        if self.where == "spark" and not here:
+            raise TidegateError("Spark is not installed; install tidegate[spark]")
+        large = expected is not None and expected > WORTH_SPARK_SECONDS
+        if self.where == "spark" or (large and here):
+            self.notes.append(f"{runs:,} runs on Spark, {os.cpu_count()} cores")
+            return True
+        reason = ""
+        if large:
+            reason = ", since Spark is not installed"
+        elif expected is not None:
+            reason = f": about {expected:.0f} s of work, less than Spark's start is worth"
+        self.notes.append(f"{runs:,} runs in this process{reason}")
+        return False
 
     def _here(self, missing: Sequence[Configuration]) -> Iterator[dict[Configuration, Measurement]]:
-        for chunk in _chunks(missing, RUNS_PER_TASK):
+        for chunk in _chunks(missing, RUNS_PER_STEP):
             yield {each: measure(each, self.folder) for each in chunk}
 
     def _on_spark(
