@@ -88,7 +88,9 @@ _WAN_NOTE = (
 def _runs_6(scale: Scale) -> list[Run]:
     arguments = _wan_arguments(scale)
     model = _wan_model(**arguments)
-    curve = [round(float(p), 6) for p in model.curve]
+    # A curve ends with its last match; what is older earns nothing.
+    last = int(model.curve.nonzero()[0][-1])
+    curve = [round(float(p), 6) for p in model.curve[: last + 1]]
     takers = [*age_takers(curve, _WAN_BUCKET, (*BASELINES, *OTHERS))]
     shares = (0.2, 0.4, 0.5, 0.6, 0.8) if scale.quick else _SHARES
     runs = [Run(_wan_run(arguments, Contender(EXACT, EXACT), None), {"x": 1.0, "policy": EXACT})]
