@@ -26,6 +26,7 @@ COLOURS: dict[str, str] = {
     "optimum": "#1f2933",
     "theory (eq. 3)": "#1f2933",
     "value": "#d6336c",
+    "value (told)": "#faa2c1",
     "dgl": "#7048e8",
     "dimpprob": "#1c7ed6",
     "simpprob": "#0ca678",

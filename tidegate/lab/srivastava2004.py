@@ -11,7 +11,7 @@ from typing import Any
 from tidegate.lab import charts
 from tidegate.lab.age_model import THEORY, AgeModel
 from tidegate.lab.claims import Claim
-from tidegate.lab.comparisons import Table, table_of, value_claim
+from tidegate.lab.comparisons import Table, table_of
 from tidegate.lab.configuration import EXACT, Configuration
 from tidegate.lab.contenders import Contender, missing_note
 from tidegate.lab.figures import Figure, Findings, NumberTable, Record, Run, Scale, pivot
@@ -24,6 +24,7 @@ from tidegate.lab.srivastava2004_recall import (
     age_takers,
     recall_rows,
     recall_table,
+    value_claims,
     waiting_spec,
 )
 
@@ -129,7 +130,7 @@ def _read_7(records: list[Record], scale: Scale) -> Findings:
         claims += _shape_claims(table, shape)
         rows += recall_rows(table, curve=shape)
         tables.append(pivot(table, "memory", f"recall, {shape}", ".3f"))
-    claims.append(value_claim(combined, PAPER, "Fig. 7", "curves and memory"))
+    claims += value_claims(combined, "Fig. 7", "curves and memory")
     chart = charts.lines(
         rows, x="x", y="recall", x_title="memory, share of the window", y_title="recall",
         percent=True, x_percent=True, facet="curve",

@@ -11,7 +11,7 @@ from typing import Any
 
 from tidegate.lab.age_model import THEORY
 from tidegate.lab.claims import Claim
-from tidegate.lab.comparisons import Table, table_of
+from tidegate.lab.comparisons import OURS, Table, table_of, value_claim
 from tidegate.lab.configuration import EXACT
 from tidegate.lab.contenders import Contender, contenders, takes
 from tidegate.lab.figures import Record
@@ -19,6 +19,7 @@ from tidegate.lab.figures import Record
 PAPER = "srivastava2004"
 BASELINES = ("until-expiry", "recent")
 OTHERS = ("random", "value")
+TOLD = "value (told)"
 
 
 def waiting_spec(within: int, **options: Any) -> dict[str, Any]:
@@ -33,12 +34,25 @@ def waiting_spec(within: int, **options: Any) -> dict[str, Any]:
 
 
 def age_takers(curve: Any, bucket: int, others: Sequence[str]) -> list[Contender]:
-    """AGE with the curve of an initial pass, AGE that learns it, and the others."""
+    """AGE and VALUE that are told the curve, AGE that learns it, and the others."""
+    known = {"curve": curve, "bucket": bucket}
     found = []
     if takes("age", "curve"):
-        found.append(Contender("age", "age", {"curve": curve, "bucket": bucket}))
+        found.append(Contender("age", "age", known))
         found.append(Contender("age (learned)", "age"))
+    if OURS in others and takes(OURS, "curve"):
+        found.append(Contender(TOLD, OURS, known))
     return [*found, *contenders(others)]
+
+
+def value_claims(table: Table, figure: str, where: str) -> list[Claim]:
+    """VALUE among those that have to learn, and VALUE that is told the curve among all."""
+    online = {at: {k: v for k, v in row.items() if k != THEORY} for at, row in table.items()}
+    learned = f"{where}, among those that learn"
+    return [
+        value_claim(online, PAPER, figure, learned, without=("age",)),
+        value_claim(online, PAPER, figure, f"{where}, told the curve as AGE is", ours=TOLD),
+    ]
 
 
 def recall_table(records: Sequence[Record]) -> Table:

@@ -14,7 +14,6 @@ import tidegate as tg
 from tidegate.lab import charts
 from tidegate.lab.age_model import THEORY, AgeModel, observed_model
 from tidegate.lab.claims import Claim
-from tidegate.lab.comparisons import value_claim
 from tidegate.lab.configuration import EXACT, Configuration
 from tidegate.lab.contenders import Contender, missing_note
 from tidegate.lab.figures import Figure, Findings, Record, Run, Scale, pivot
@@ -27,6 +26,7 @@ from tidegate.lab.srivastava2004_recall import (
     age_takers,
     recall_rows,
     recall_table,
+    value_claims,
     waiting_spec,
 )
 
@@ -121,11 +121,8 @@ def _read_6(records: list[Record], scale: Scale) -> Findings:
             max(row["recent"] for row in low)
         ),
         *age_claims(table, "Fig. 6", ratio),
-        value_claim(
-            {x: {n: v for n, v in row.items() if n != THEORY} for x, row in table.items()},
-            PAPER, "Fig. 6", "memory", slack=0.0,
-        ),
-    ]  # fmt: skip
+        *value_claims(table, "Fig. 6", "memory"),
+    ]
     chart = charts.lines(
         recall_rows(table), x="x", y="recall", x_title="memory, share of the full window",
         y_title="recall", percent=True, x_percent=True,
