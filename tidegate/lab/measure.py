@@ -6,13 +6,13 @@ streams of neighbouring configurations are made once.
 
 from __future__ import annotations
 
-import inspect
 import json
 import time
 from collections.abc import Callable, Mapping
 from functools import lru_cache
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -129,11 +129,18 @@ def _counted(table: pa.Table, spec: tg.JoinSpec, count_from: int | None) -> pa.T
     """The results whose time, the later of their tuples' times, is `count_from` or later."""
     if count_from is None:
         return table
+    return table.filter(_is_counted(table, spec, count_from))
+
+
+def _is_counted(table: pa.Table, spec: tg.JoinSpec, count_from: int) -> Any:
+    first, second = (table[name] for name in _time_names(spec))
+    return pc.greater_equal(pc.max_element_wise(first, second), count_from)
+
+
+def _time_names(spec: tg.JoinSpec) -> tuple[str, str]:
+    """What the two time columns are called in the output."""
     first, second = spec.time_columns
-    other = f"{second}_{spec.streams[1]}" if first == second else second
-    return table.filter(
-        pc.greater_equal(pc.max_element_wise(table[first], table[other]), count_from)
-    )
+    return first, f"{second}_{spec.streams[1]}" if first == second else second
 
 
 def has_optimum() -> bool:
@@ -142,28 +149,44 @@ def has_optimum() -> bool:
 
 
 def _optimum(
-    streams: Mapping[str, pa.Table],
-    spec: tg.JoinSpec,
-    configuration: Configuration,
-    budget: int | None,
+    streams: Mapping[str, pa.Table], spec: tg.JoinSpec, configuration: Configuration, budget: Any
 ) -> Measurement:
-    """The offline optimum; from `count_from` on where it can count from there, else in total."""
+    """The offline optimum of what is counted: results before `count_from` weigh nothing."""
     compute = getattr(tg, "optimum")  # noqa: B009 - not there in every version
-    options: dict[str, Any] = {"objective": "importance"}
-    counts = "count_from" in inspect.signature(compute).parameters
+    start = configuration.count_from
+
+    def weights(table: pa.Table) -> Any:
+        late = _is_counted(table, spec, start or 0)
+        return pc.if_else(late, table["_importance"], 0.0).to_numpy()
+
     began = time.perf_counter()
-    total = compute(streams, spec, **options)
+    best = compute(streams, spec, **({} if start is None else {"weights": weights}))
     seconds = time.perf_counter() - began
-    later = total
-    if counts and configuration.count_from is not None:
-        later = compute(streams, spec, count_from=configuration.count_from, **options)
-    exact = counts or configuration.count_from is None
+    counted = _counted(_gained(streams, spec, best), spec, start)
     return {
-        "size": later.size if exact else float("nan"),
-        "importance": later.importance if exact else float("nan"),
-        "size_total": total.size,
-        "importance_total": total.importance,
-        "memory_rows": -1.0 if budget is None else budget,
-        "memory_rows_peak": -1.0 if budget is None else budget,
+        "size": counted.num_rows,
+        "importance": pc.sum(counted["_importance"], min_count=0).as_py() or 0.0,
+        "size_total": best.size,
+        "importance_total": best.importance,
+        "memory_rows": budget,
+        "memory_rows_peak": budget,
         "seconds": seconds,
     }
+
+
+def _gained(streams: Mapping[str, pa.Table], spec: tg.JoinSpec, best: Any) -> pa.Table:
+    """The results of the optimum's schedule: one is had if its earlier tuple is still kept.
+
+    Tuples of one instant always meet, so this holds for ties="instant".
+    """
+    marked = {
+        name: table.append_column(f"until {name}", pc.fill_null(best.kept_until[name], -1))
+        for name, table in streams.items()
+    }
+    table = tg.join(marked, spec.replace(memory=None, split="auto", policy="auto")).table
+    times = [table[name].to_numpy() for name in _time_names(spec)]
+    until = [table[f"until {name}"].to_numpy() for name in spec.streams]
+    together = times[0] == times[1]
+    waited = [until[stream] >= times[1 - stream] for stream in (0, 1)]
+    earlier = np.where(times[0] < times[1], *waited)
+    return table.filter(pa.array(together | earlier))

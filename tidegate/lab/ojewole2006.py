@@ -80,7 +80,7 @@ def _read_8(records: list[Record], scale: Scale) -> Findings:
         order_claim(average_row(table), ORDER, order),
         growth.with_measured(
             ratio,
-            "this version has no optimum that counts from t = 2w on"
+            "this version has no optimum yet"
             if ratio is None
             else "the growth depends on the importances, which the paper leaves open",
         ),
