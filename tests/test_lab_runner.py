@@ -11,8 +11,8 @@ import pytest
 from pyarrow import parquet
 
 import tidegate as tg
-from tidegate.lab.configuration import EXACT, Configuration, code_version
-from tidegate.lab.measure import MEASURED, measure
+from tidegate.lab.configuration import EXACT, OPTIMUM, Configuration, code_version
+from tidegate.lab.measure import MEASURED, has_optimum, measure
 from tidegate.lab.runner import Runner
 from tidegate.lab.store import Store
 
@@ -48,6 +48,16 @@ def test_counting_starts_where_it_is_told() -> None:
     )
     assert 0 < late["size"] < whole["size"] == late["size_total"]
     assert (none["size"], none["importance"]) == (0, 0.0)
+
+
+@pytest.mark.skipif(not has_optimum(), reason="this version has no optimum yet")
+@pytest.mark.parametrize("start", [None, 100])
+def test_no_policy_keeps_more_than_the_optimum(start: int | None) -> None:
+    best = measure(_limited(OPTIMUM, count_from=start))
+    exact = measure(replace(EXACT_RUN, count_from=start))
+    assert best["importance"] <= exact["importance"]
+    for policy in tg.policies():
+        assert measure(_limited(policy, count_from=start))["importance"] <= best["importance"]
 
 
 def test_memory_below_one_is_a_share_of_the_exact_peak() -> None:

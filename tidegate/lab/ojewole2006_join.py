@@ -92,7 +92,10 @@ def lead_claim(claim: Claim, row: Mapping[str, float], better: str, worse: str) 
     if measured is None:
         return claim.with_measured(None, f"this version has no {better} or no {worse} yet")
     other = lead(row, f"{better} (retained)", f"{worse} (retained)")
-    reason = "the importances and DGL's constants are open in the paper"
+    reason = (
+        "no importances that we tried give all leads of the paper at once; the nearest are used "
+        "(see Importances)"
+    )
     if other is not None:
         reason += f"; with counts over retained tuples only the lead is {other:.3f}"
     return claim.with_measured(measured, reason)
