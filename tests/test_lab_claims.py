@@ -30,6 +30,11 @@ def test_a_claim_holds_within_its_tolerance(relation: Any, measured: Any, holds:
     assert _claim(measured, relation).holds is holds
 
 
+def test_who_measured_may_have_judged() -> None:
+    assert _claim(99.0, judged=True).holds is True
+    assert _claim(2.0, judged=False).holds is False
+
+
 def test_an_order_may_be_missed_by_the_tolerance_only() -> None:
     claim = Claim("p", "Fig. 1", "order", ("a", "b", "c"), "order", 0.01)
     assert claim.with_measured({"a": 3.0, "b": 2.0, "c": 1.0}).holds

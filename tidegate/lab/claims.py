@@ -12,7 +12,7 @@ import itertools
 import json
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -46,6 +46,8 @@ class Claim:
         Whether the claim is our own, about what no paper has.
     timed
         Whether the measurement depends on the speed of the machine.
+    judged
+        The verdict of whoever measured, where no relation says it.
     """
 
     paper: str
@@ -58,7 +60,7 @@ class Claim:
     reason: str = ""
     ours: bool = False
     timed: bool = False
-    unit: str = field(default="", compare=False)
+    judged: bool | None = None
 
     @property
     def identity(self) -> str:
@@ -68,6 +70,8 @@ class Claim:
     @property
     def holds(self) -> bool | None:
         """Whether the measurement agrees; None without one."""
+        if self.judged is not None:
+            return self.judged
         if self.measured is None:
             return None
         if self.relation == "order":

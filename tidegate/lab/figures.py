@@ -26,7 +26,7 @@ Chart = dict[str, Any]
 
 # A module that this version lacks has no figures.
 _MODULES = (
-    "ojewole2006_optimum",
+    "ojewole2006_offline",
     "ojewole2006",
     "ojewole2006_large",
     "ojewole2006_open",
