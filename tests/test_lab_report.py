@@ -45,6 +45,15 @@ def test_a_policy_has_one_colour_and_its_variant_a_dash() -> None:
     assert len(values) == len(ROWS)
 
 
+def test_bars_of_two_variants_stand_apart() -> None:
+    chart = charts.bars(ROWS[:4], x="kept", y="policy", x_title="kept")
+    encoding = chart["layer"][0]["encoding"]
+    values = chart["layer"][0].get("data", chart.get("data"))["values"]
+    names = [row[encoding["y"]["field"]] for row in values]
+    assert names == ["exact", "dgl", "dgl (retained)", "random"]
+    assert encoding["y"]["sort"] == names
+
+
 def test_every_kind_of_chart_can_be_drawn() -> None:
     rows = [{"a": a, "b": b, "v": a * b, "chosen": a == b} for a in (1, 2) for b in (1, 2)]
     curve = [{"k": k, "p": k % 3 / 3} for k in range(9)] + [{"k": 5, "p": 0, "mark": "here"}]

@@ -32,7 +32,7 @@ COLOURS: dict[str, str] = {
     "simpprob": "#0ca678",
     "age": "#2b8a3e",
     "age (learned)": "#82c91e",
-    "output": "#c2255c",
+    "output": "#495057",
     "prob": "#f08c00",
     "simp": "#a0673a",
     "until-expiry": "#c9a227",
@@ -41,7 +41,7 @@ COLOURS: dict[str, str] = {
 }
 REFERENCES = ("exact", "optimum", "theory (eq. 3)")
 _RETAINED = " (retained)"
-_OTHERS = ("#495057", "#e8590c", "#087f5b", "#5f3dc4")
+_OTHERS = ("#364fc7", "#e8590c", "#087f5b", "#5f3dc4")
 
 
 def lines(
@@ -121,7 +121,7 @@ def heat(
     """A table of numbers, coloured by size; records with `chosen` are framed."""
     alt = _altair()
     base = alt.Chart(alt.Data(values=[dict(record) for record in records])).encode(
-        x=alt.X(f"{x}:O", title=x_title, axis=alt.Axis(labelAngle=0)),
+        x=alt.X(f"{x}:O", title=x_title, axis=alt.Axis(labelAngle=0), sort=_seen(records, x)),
         y=alt.Y(f"{y}:O", title=y_title, sort="descending"),
     )
     scheme = alt.Scale(scheme="teals", reverse=low_is_good)
@@ -146,10 +146,11 @@ def bars(
 ) -> Chart:
     """Horizontal bars, one for each name in `y`, with the number at the end."""
     alt = _altair()
-    rows = [_split_variant(record, y) for record in records]
+    # The name on the axis keeps the variant: without it the bars of two variants would stack.
+    rows = [{**_split_variant(record, y), "label": record[y]} for record in records]
     order = list(dict.fromkeys(record[y] for record in records))
     base = alt.Chart(alt.Data(values=rows)).encode(
-        y=alt.Y(f"{y}:N", title=None, sort=order),
+        y=alt.Y("label:N", title=None, sort=order, axis=alt.Axis(labelLimit=240)),
         x=alt.X(x, type="quantitative", title=x_title, axis=alt.Axis(format="~s")),
     )
     names = sorted({row["policy"] for row in rows})
@@ -215,7 +216,9 @@ def _dashes(rows: Sequence[Record]) -> Any:
 def _dash_key(rows: Sequence[Record]) -> Any:
     if not any(row["line"] == "retained" for row in rows):
         return None
-    return _altair().Legend(labelExpr=_DASH_TEXT, labelLimit=220)
+    return _altair().Legend(
+        labelExpr=_DASH_TEXT, labelLimit=220, symbolType="stroke", symbolSize=250
+    )
 
 
 def _seen(rows: Sequence[Record], field: str) -> list[Any]:

@@ -6,10 +6,12 @@ charts show how much another choice would change.
 
 from __future__ import annotations
 
+import inspect
 import math
 from collections.abc import Mapping
 from typing import Any
 
+import tidegate as tg
 from tidegate.lab import charts
 from tidegate.lab.comparisons import lead, table_of
 from tidegate.lab.contenders import Contender, contenders, missing_note, takes
@@ -96,6 +98,12 @@ def _constant_takers(scale: Scale) -> list[Contender]:
     ]
 
 
+def _used_constants() -> dict[str, Any]:
+    """The constants that the policy has by default, which the other figures use."""
+    parameters = inspect.signature(getattr(tg, "dgl")).parameters  # noqa: B009 - not in all versions
+    return {name: parameters[name].default for name in ("decay", "gain")}
+
+
 def _constant_runs(scale: Scale) -> list[Run]:
     seeds = scale.seeds[:1] if scale.quick else scale.seeds[:5]
     takers = [*_constant_takers(scale), *contenders(("dimpprob",))]
@@ -109,7 +117,7 @@ def _read_constants(records: list[Record], scale: Scale) -> Findings:
         ahead = lead(row, taker.label, "dimpprob")
         if ahead is not None:
             constants = {name: taker.parameters[name] for name in ("decay", "gain")}
-            rows.append({**constants, "lead": ahead})
+            rows.append({**constants, "lead": ahead, "chosen": constants == _used_constants()})
     if not rows:
         return Findings(notes=missing_note(("dgl", "dimpprob")))
     best = max(rows, key=lambda each: each["lead"])
