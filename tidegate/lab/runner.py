@@ -28,9 +28,9 @@ if TYPE_CHECKING:
 Where = Literal["auto", "spark", "process"]
 Progress = Callable[[int, int], None]
 
-# Measured on two busy cores: 100 short runs took 23.5 s on Spark and 3.5 s in one process, 1,000 took
-# 47 s and 18 s. The start costs about 20 s, and each run somewhat more than in one process; so Spark
-# is for grids that take minutes, or for a machine with more cores.
+# Measured on two busy cores: 100 short runs took 23.5 s on Spark and 3.5 s in one process, 1,000
+# took 47 s and 18 s. The start costs about 20 s, and each run somewhat more than in one process; so
+# Spark is for grids that take minutes, or for a machine with more cores.
 WORTH_SPARK_SECONDS = 120.0
 # So many runs, spread over the grid, are timed before that is decided.
 PILOT_RUNS = 24
