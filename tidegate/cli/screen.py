@@ -53,15 +53,15 @@ def console() -> Console:
 
 
 @contextmanager
-def progress_of(what: str, quiet: bool = False) -> Iterator[Progress]:
+def progress_of(what: str, quiet: bool = False, unit: str = "rows") -> Iterator[Progress]:
     """A function `progress(rows done, rows in total)` that shows how far `what` is."""
     if quiet:
         yield _nothing
     elif sys.stderr.isatty():
-        with _bar(what) as advance:
+        with _bar(what, unit) as advance:
             yield advance
     else:
-        yield _lines(what)
+        yield _lines(what, unit)
 
 
 def _nothing(done: int, total: int) -> None:
@@ -69,7 +69,7 @@ def _nothing(done: int, total: int) -> None:
 
 
 @contextmanager
-def _bar(what: str) -> Iterator[Progress]:
+def _bar(what: str, unit: str) -> Iterator[Progress]:
     from rich.progress import (
         BarColumn,
         MofNCompleteColumn,
@@ -85,7 +85,7 @@ def _bar(what: str) -> Iterator[Progress]:
         TextColumn("{task.description}"),
         BarColumn(),
         MofNCompleteColumn(),
-        TextColumn("rows,"),
+        TextColumn(f"{unit},"),
         TimeElapsedColumn(),
         TextColumn("left"),
         TimeRemainingColumn(),
@@ -95,7 +95,7 @@ def _bar(what: str) -> Iterator[Progress]:
         yield lambda done, total: bars.update(task, completed=done, total=total)
 
 
-def _lines(what: str) -> Progress:
+def _lines(what: str, unit: str) -> Progress:
     began = time.monotonic()
     said = began + SECONDS_BEFORE_PROGRESS - SECONDS_BETWEEN_LINES
 
@@ -104,6 +104,6 @@ def _lines(what: str) -> Progress:
         now = time.monotonic()
         if now - said >= SECONDS_BETWEEN_LINES and done < total:
             said = now
-            say(f"{what}: {100 * done // total} % ({done:,} of {total:,} rows)")
+            say(f"{what}: {100 * done // total} % ({done:,} of {total:,} {unit})")
 
     return advance
