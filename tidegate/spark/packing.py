@@ -1,4 +1,4 @@
-"""Rows as Arrow blobs: packed per bucket before the shuffle, unpacked after the join.
+"""Rows as Arrow blobs: packed per bucket before the shuffle.
 
 Law: packing changes how rows travel, never what they are. A blob is an Arrow IPC stream with the
 user's columns in the user's types, so nested payload survives and neither pandas nor pickle ever
@@ -8,6 +8,7 @@ sees it; the shuffle moves a few large rows instead of many small ones.
 from __future__ import annotations
 
 import itertools
+import time
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -26,7 +27,8 @@ AHEAD_COLUMN = "ahead"
 
 # What travels to a bucket. `origin` orders the blobs of a micro-batch; `newest` is the latest time
 # in the blob, in microseconds; `ahead` counts rows that the guard against future times kept back;
-# stream -1 is a heartbeat. No number is NULL, or pandas would turn all of its column into floats.
+# `micros` is the time that packing took; stream -1 is a heartbeat. No number is NULL, or pandas
+# would turn all of its column into floats.
 PACKED_FIELDS: tuple[tuple[str, Any, str], ...] = (
     ("label", pa.int32(), "int"),
     ("stream", pa.int32(), "int"),
@@ -37,6 +39,7 @@ PACKED_FIELDS: tuple[tuple[str, Any, str], ...] = (
     ("ahead", pa.int64(), "long"),
     ("hot_key", pa.string(), "string"),
     ("hot_rows", pa.int64(), "long"),
+    ("micros", pa.int64(), "long"),
     ("blob", pa.binary(), "binary"),
 )
 PACKED_ARROW = pa.schema([pa.field(name, kind) for name, kind, _ in PACKED_FIELDS])
@@ -45,6 +48,13 @@ PACKED_SPARK = ", ".join(f"{name} {kind}" for name, _, kind in PACKED_FIELDS)
 # Large blobs save calls and schemas, small ones bound what a task holds: either limit closes one.
 ROWS_PER_PACK = 131_072
 BYTES_PER_PACK = 16_000_000
+# Where a task finds the number of shuffle partitions. The first is set for streaming queries and
+# holds what the checkpoint fixed, while the second may hold the wish of a later session.
+PARTITION_PROPERTIES = (
+    "spark.sql.streaming.internal.stateStore.partitions",
+    "spark.sql.shuffle.partitions",
+)
+DEFAULT_PARTITIONS = 200  # Spark's own
 # The most frequent key is looked for among this many rows of a pack, spread evenly.
 HOT_SAMPLE = 4_096
 HOT_TEXT = 80
@@ -71,33 +81,16 @@ def decode(blobs: Sequence[Any]) -> pa.Table:
     return tables[0] if len(tables) == 1 else pa.concat_tables(tables)
 
 
-def encode_pieces(table: pa.Table) -> Iterator[pa.Buffer]:
-    """Write result rows as blobs of bounded size, which are read once and at once."""
-    pieces = max(1, -(-table.nbytes // BYTES_PER_PACK))
-    step = max(1, -(-table.num_rows // pieces))
-    for begin in range(0, table.num_rows, step):
-        yield encode(table.slice(begin, step), compression=None)
-
-
 def partitions_of_task() -> int:
-    """How many shuffle partitions the running query has.
-
-    The first property holds what the checkpoint fixed; Spark before 4.2 writes that into the second
-    instead, where a newer one keeps the session's wish.
-    """
+    """How many shuffle partitions the running query has."""
     context = TaskContext.get()
     if context is None:
         raise RuntimeError("rows can be packed only inside a Spark task; none is running here")
-    for name in ("spark.sql.streaming.internal.stateStore.partitions", SHUFFLE_PARTITIONS):
+    for name in PARTITION_PROPERTIES:
         value = context.getLocalProperty(name)
         if value is not None:
             return int(value)
-    return DEFAULT_SHUFFLE_PARTITIONS
-
-
-SHUFFLE_PARTITIONS = "spark.sql.shuffle.partitions"
-# What Spark takes where nobody has set the number.
-DEFAULT_SHUFFLE_PARTITIONS = 200
+    return DEFAULT_PARTITIONS
 
 
 @dataclass(frozen=True)
@@ -123,6 +116,7 @@ class Packer:
 
     def _packed(self, table: pa.Table, layout: Layout, origin: int) -> Iterator[pa.RecordBatch]:
         """Pack one table: each lane is encoded once, and sent to all of its buckets."""
+        began = time.perf_counter()
         hashes = np.asarray(table.column(HASH_COLUMN))
         lanes = layout.lane_of(self.stream, hashes)
         kept_back = np.zeros(layout.lanes(self.stream), np.int64)
@@ -141,7 +135,9 @@ class Packer:
             hot_key = hot[:2] if hot is not None and hot[2] == lane else (None, 0)
             for copy, bucket in enumerate(layout.targets(self.stream, lane)):
                 row = (layout.labels[bucket], self.stream, origin, part.num_rows, copy == 0)
-                packed.append((*row, newest, int(kept_back[lane]), *hot_key, blob))
+                now = time.perf_counter()
+                micros, began = round((now - began) * 1e6), now
+                packed.append((*row, newest, int(kept_back[lane]), *hot_key, micros, blob))
             if sum(len(row[-1] or b"") for row in packed) > BYTES_PER_PACK:
                 yield _packed_batch(packed)
                 packed = []
@@ -209,7 +205,7 @@ def _heartbeats(layout: Layout) -> pa.RecordBatch:
     A bucket that skips a micro-batch misses its watermark, which decides what is late in the next.
     """
     return _packed_batch(
-        [(label, -1, -1, 0, False, 0, 0, None, 0, None) for label in layout.labels]
+        [(label, -1, -1, 0, False, 0, 0, None, 0, 0, None) for label in layout.labels]
     )
 
 
@@ -219,11 +215,3 @@ def _packed_batch(rows: Sequence[tuple[Any, ...]]) -> pa.RecordBatch:
         for index, field in enumerate(PACKED_ARROW)
     ]
     return pa.RecordBatch.from_arrays(columns, schema=PACKED_ARROW)
-
-
-def unpack(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """The `mapInArrow` function after the join: blobs in, the rows of the result out."""
-    for batch in batches:
-        for blob in batch.column("blob"):
-            if blob.is_valid:
-                yield from decode([blob.as_buffer()]).to_batches()
