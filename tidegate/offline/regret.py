@@ -29,12 +29,13 @@ from tidegate.engine import JoinEngine, to_arrow
 from tidegate.offline import flow
 from tidegate.offline.instance import Account, Instance, Progress, instance_of
 from tidegate.offline.network import network_of
-from tidegate.offline.optimum import METHODS, OBJECTIVES, solved, taken_options
+from tidegate.offline.optimum import METHODS, solved, taken_options
 from tidegate.replay import replay
 from tidegate.spec import Equal, JoinSpec, TidegateError
 from tidegate.units import require_name
 
 GROUPS = 200  # of keys; a sample is some of them, and their spread gives the interval
+OBJECTIVES = ("importance", "size")
 _TWO_SIDED_95 = 1.96
 _MIX = np.uint64(0x9E3779B97F4A7C15)
 
@@ -120,8 +121,10 @@ def regret(
 
     Parameters
     ----------
-    streams, spec, objective, method
+    streams, spec, method
         As for `optimum`; the policy is that of the spec.
+    objective
+        "importance" or "size": what is compared.
     sample
         A share of the keys, for long equality joins: the optimum is estimated from them.
     watch
@@ -176,7 +179,7 @@ def _estimated(
     progress: Progress | None,
 ) -> tuple[tuple[float, float], tuple[float, float], float]:
     """The optimum as shares (of size, of importance) of the exact result, and its interval."""
-    _check_sample(spec, objective, sample)
+    _check_sample(spec, sample)
     chosen = max(2, round(sample * GROUPS))
     groups = _groups(tables, spec)
     some = {name: table.filter(pa.array(groups[name] < chosen)) for name, table in tables.items()}
@@ -212,15 +215,13 @@ def _estimated(
     return shares, (max(0.0, middle - wide), min(1.0, middle + wide)), share
 
 
-def _check_sample(spec: JoinSpec, objective: str, sample: float) -> None:
+def _check_sample(spec: JoinSpec, sample: float) -> None:
     if not 0 < sample <= 1:
         raise TidegateError(f"sample {sample!r} is not a share; give more than 0 and at most 1")
     if not any(isinstance(predicate, Equal) for predicate in spec.predicates):
         raise TidegateError("sample needs an equality among the predicates, to take keys from")
     if any(window.kind == "rows" for window in spec.windows):
         raise TidegateError("sample needs time windows: a count window counts all keys")
-    if objective == "least-importance":
-        raise TidegateError("sample estimates objective 'importance' or 'size' only")
     if spec.memory_rows is None:
         raise TidegateError(f"sample needs memory as a number of tuples, not {spec.memory!r}")
 
