@@ -132,6 +132,8 @@ def regret(
     """
     require_name(objective, OBJECTIVES, "objective")
     require_name(method, METHODS, "method")
+    if sample is not None:
+        _check_sample(spec, sample)
     tables = {name: to_arrow(streams[name], name) for name in streams}
     interval, sampled = None, 1.0
     if sample is None:
@@ -179,7 +181,6 @@ def _estimated(
     progress: Progress | None,
 ) -> tuple[tuple[float, float], tuple[float, float], float]:
     """The optimum as shares (of size, of importance) of the exact result, and its interval."""
-    _check_sample(spec, sample)
     chosen = max(2, round(sample * GROUPS))
     groups = _groups(tables, spec)
     some = {name: table.filter(pa.array(groups[name] < chosen)) for name, table in tables.items()}
