@@ -24,10 +24,9 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from tidegate.drivers.binding import Binding
-from tidegate.drivers.options import capacities
 from tidegate.engine import JoinEngine, to_arrow
 from tidegate.offline import flow
-from tidegate.offline.instance import Account, Instance, Progress, instance_of
+from tidegate.offline.instance import Account, Instance, Progress, instance_of, shares_of
 from tidegate.offline.network import network_of
 from tidegate.offline.optimum import METHODS, solved, taken_options
 from tidegate.replay import replay
@@ -182,10 +181,12 @@ def _estimated(
 ) -> tuple[tuple[float, float], tuple[float, float], float]:
     """The optimum as shares (of size, of importance) of the exact result, and its interval."""
     chosen = max(2, round(sample * GROUPS))
-    groups = _groups(tables, spec)
+    schemas = [tables[name].schema.remove_metadata() for name in spec.streams]
+    binding = Binding(spec.replace(memory=None, split="auto", policy="auto"), schemas)
+    groups = _groups(tables, spec, binding)
     some = {name: table.filter(pa.array(groups[name] < chosen)) for name, table in tables.items()}
     share = chosen / GROUPS
-    small = _with_share_of_memory(spec, share)
+    small = _with_share_of_memory(spec, binding, share)
     instance = instance_of(some, small, objective)
     group = np.concatenate([groups[name][groups[name] < chosen] for name in spec.streams])
     best, profit, whole = instance.free.gain, np.zeros(chosen), np.zeros(chosen)
@@ -227,10 +228,10 @@ def _check_sample(spec: JoinSpec, sample: float) -> None:
         raise TidegateError(f"sample needs memory as a number of tuples, not {spec.memory!r}")
 
 
-def _groups(tables: Mapping[str, pa.Table], spec: JoinSpec) -> dict[str, NDArray[np.int64]]:
+def _groups(
+    tables: Mapping[str, pa.Table], spec: JoinSpec, binding: Binding
+) -> dict[str, NDArray[np.int64]]:
     """For each row the group of its key, from 0 to GROUPS - 1, fixed by the seed of the spec."""
-    schemas = [tables[name].schema.remove_metadata() for name in spec.streams]
-    binding = Binding(spec.replace(memory=None, split="auto", policy="auto"), schemas)
     groups = {}
     for stream, name in enumerate(spec.streams):
         code = np.asarray(binding.encode(stream, tables[name]).code).view(np.uint64)
@@ -240,10 +241,10 @@ def _groups(tables: Mapping[str, pa.Table], spec: JoinSpec) -> dict[str, NDArray
     return groups
 
 
-def _with_share_of_memory(spec: JoinSpec, share: float) -> JoinSpec:
-    shares = [round(share * capacity) for capacity in capacities(spec)]
-    if spec.split == "shared":
-        return spec.replace(memory=shares[0])
+def _with_share_of_memory(spec: JoinSpec, binding: Binding, share: float) -> JoinSpec:
+    shares = [round(share * capacity) for capacity in shares_of(spec, binding)]
+    if len(shares) == 1:
+        return spec.replace(memory=shares[0], split="shared")
     return spec.replace(memory=sum(shares), split=shares)
 
 
