@@ -18,7 +18,7 @@ from tidegate.spec import JoinSpec
 
 Objective = Annotated[
     str,
-    typer.Option("--objective", metavar="WHAT", help="importance, size or least-importance."),
+    typer.Option("--objective", metavar="WHAT", help="What is compared: importance or size."),
 ]
 Method = Annotated[
     str, typer.Option("--method", metavar="HOW", help="auto, flow, dp or esja (see PAPERS.md).")

@@ -63,8 +63,9 @@ def _by_cost_scaling(instance: Instance) -> list[int]:
     return values
 
 
-def _solvers(length: int, lifetime: int) -> dict[str, Solver]:
-    if length * lifetime > _LARGEST_FOR_COST_SCALING or find_spec("ortools") is None:
+def _solvers(length: int, lifetime: int, trials: int) -> dict[str, Solver]:
+    too_large = length * lifetime > _LARGEST_FOR_COST_SCALING
+    if trials == 1 or too_large or find_spec("ortools") is None:
         return SOLVERS
     return {**SOLVERS, _COST_SCALING: _by_cost_scaling}
 
@@ -82,14 +83,14 @@ def seconds_of(solver: Solver, instance: Instance, trials: int) -> float:
 def running_times(
     figure: str, settings: Iterable[tuple[int, int, int, int]], trials: int
 ) -> list[Row]:
-    """Rows of seconds for settings (x, N, w, M/2)."""
+    """Rows of seconds for settings (x, N, w, M/2); a single trial leaves cost scaling out."""
     warm = instance_of(streams_of(50, 0), spec_of(5, 2), "importance")
     for solver in SOLVERS.values():
         solver(warm)
     rows = []
     for x, length, lifetime, half in settings:
         instance = instance_of(streams_of(length, 0), spec_of(lifetime, half), "importance")
-        for name, solver in _solvers(length, lifetime).items():
+        for name, solver in _solvers(length, lifetime, trials).items():
             y = seconds_of(solver, instance, trials)
             rows.append(
                 {"figure": figure, "series": name, "x": x, "y": y, "unit": "s", "N": length,

@@ -23,7 +23,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from tidegate.drivers.binding import Binding
-from tidegate.drivers.options import capacities
+from tidegate.drivers.options import state_of
 from tidegate.engine import JoinEngine, to_arrow
 from tidegate.replay import replay
 from tidegate.spec import JoinSpec, Theta, TidegateError
@@ -126,7 +126,8 @@ def instance_of(
     else:
         event[order] = np.arange(len(order))
     numbers = [rows + offsets[s] for s, rows in enumerate(matches.rows)]
-    accounts, free = _accounts(spec, offsets, event, numbers, matches)
+    shares = shares_of(spec, binding)
+    accounts, free = _accounts(shares, spec.ties == "instant", offsets, event, numbers, matches)
     return Instance(
         spec=spec,
         offsets=offsets,
@@ -252,29 +253,37 @@ def _deaths(
     return death
 
 
+def shares_of(spec: JoinSpec, binding: Binding) -> list[int]:
+    """The capacity of each account: one for each stream, or a single one that they share.
+
+    Asked of the engine itself, so that a split means here what it means there.
+    """
+    state = state_of(spec.replace(policy="random"), binding)
+    capacity = [int(account.capacity) for account in state.accounts]
+    return capacity[:1] if len(set(state.lanes.account)) == 1 else capacity
+
+
 def _accounts(
-    spec: JoinSpec,
+    shares: list[int],
+    instant: bool,
     offsets: Integers,
     event: Integers,
     numbers: list[Integers],
     matches: Matches,
 ) -> tuple[tuple[Account, ...], NDArray[np.bool_]]:
     """The options of each account, and which results need no memory at all."""
-    instant = spec.ties == "instant"
     first_is_older = event[numbers[0]] < event[numbers[1]]
     holder = np.where(first_is_older, numbers[0], numbers[1])
     end = event[np.where(first_is_older, numbers[1], numbers[0])] + instant
     free = event[numbers[0]] == event[numbers[1]]
-    shares = [min(share, len(event)) for share in capacities(spec)]
-    shared = spec.split == "shared" and spec.memory is not None
     accounts = []
-    for stream in range(1 if shared else len(spec.streams)):
+    for stream, share in enumerate(shares):
         mine = ~free
-        if not shared:
+        if len(shares) > 1:
             mine &= (offsets[stream] <= holder) & (holder < offsets[stream + 1])
         accounts.append(
             _account(
-                shares[stream], event, holder[mine], end[mine],
+                min(share, len(event)), event, holder[mine], end[mine],
                 matches.gain[mine], matches.importance[mine],
             )
         )  # fmt: skip

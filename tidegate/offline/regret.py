@@ -24,17 +24,17 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from tidegate.drivers.binding import Binding
-from tidegate.drivers.options import capacities
 from tidegate.engine import JoinEngine, to_arrow
 from tidegate.offline import flow
-from tidegate.offline.instance import Account, Instance, Progress, instance_of
+from tidegate.offline.instance import Account, Instance, Progress, instance_of, shares_of
 from tidegate.offline.network import network_of
-from tidegate.offline.optimum import METHODS, OBJECTIVES, solved, taken_options
+from tidegate.offline.optimum import METHODS, solved, taken_options
 from tidegate.replay import replay
 from tidegate.spec import Equal, JoinSpec, TidegateError
 from tidegate.units import require_name
 
 GROUPS = 200  # of keys; a sample is some of them, and their spread gives the interval
+OBJECTIVES = ("importance", "size")
 _TWO_SIDED_95 = 1.96
 _MIX = np.uint64(0x9E3779B97F4A7C15)
 
@@ -120,8 +120,10 @@ def regret(
 
     Parameters
     ----------
-    streams, spec, objective, method
+    streams, spec, method
         As for `optimum`; the policy is that of the spec.
+    objective
+        "importance" or "size": what is compared.
     sample
         A share of the keys, for long equality joins: the optimum is estimated from them.
     watch
@@ -129,6 +131,8 @@ def regret(
     """
     require_name(objective, OBJECTIVES, "objective")
     require_name(method, METHODS, "method")
+    if sample is not None:
+        _check_sample(spec, sample)
     tables = {name: to_arrow(streams[name], name) for name in streams}
     interval, sampled = None, 1.0
     if sample is None:
@@ -176,12 +180,13 @@ def _estimated(
     progress: Progress | None,
 ) -> tuple[tuple[float, float], tuple[float, float], float]:
     """The optimum as shares (of size, of importance) of the exact result, and its interval."""
-    _check_sample(spec, objective, sample)
     chosen = max(2, round(sample * GROUPS))
-    groups = _groups(tables, spec)
+    schemas = [tables[name].schema.remove_metadata() for name in spec.streams]
+    binding = Binding(spec.replace(memory=None, split="auto", policy="auto"), schemas)
+    groups = _groups(tables, spec, binding)
     some = {name: table.filter(pa.array(groups[name] < chosen)) for name, table in tables.items()}
     share = chosen / GROUPS
-    small = _with_share_of_memory(spec, share)
+    small = _with_share_of_memory(spec, binding, share)
     instance = instance_of(some, small, objective)
     group = np.concatenate([groups[name][groups[name] < chosen] for name in spec.streams])
     best, profit, whole = instance.free.gain, np.zeros(chosen), np.zeros(chosen)
@@ -212,23 +217,21 @@ def _estimated(
     return shares, (max(0.0, middle - wide), min(1.0, middle + wide)), share
 
 
-def _check_sample(spec: JoinSpec, objective: str, sample: float) -> None:
+def _check_sample(spec: JoinSpec, sample: float) -> None:
     if not 0 < sample <= 1:
         raise TidegateError(f"sample {sample!r} is not a share; give more than 0 and at most 1")
     if not any(isinstance(predicate, Equal) for predicate in spec.predicates):
         raise TidegateError("sample needs an equality among the predicates, to take keys from")
     if any(window.kind == "rows" for window in spec.windows):
         raise TidegateError("sample needs time windows: a count window counts all keys")
-    if objective == "least-importance":
-        raise TidegateError("sample estimates objective 'importance' or 'size' only")
     if spec.memory_rows is None:
         raise TidegateError(f"sample needs memory as a number of tuples, not {spec.memory!r}")
 
 
-def _groups(tables: Mapping[str, pa.Table], spec: JoinSpec) -> dict[str, NDArray[np.int64]]:
+def _groups(
+    tables: Mapping[str, pa.Table], spec: JoinSpec, binding: Binding
+) -> dict[str, NDArray[np.int64]]:
     """For each row the group of its key, from 0 to GROUPS - 1, fixed by the seed of the spec."""
-    schemas = [tables[name].schema.remove_metadata() for name in spec.streams]
-    binding = Binding(spec.replace(memory=None, split="auto", policy="auto"), schemas)
     groups = {}
     for stream, name in enumerate(spec.streams):
         code = np.asarray(binding.encode(stream, tables[name]).code).view(np.uint64)
@@ -238,10 +241,10 @@ def _groups(tables: Mapping[str, pa.Table], spec: JoinSpec) -> dict[str, NDArray
     return groups
 
 
-def _with_share_of_memory(spec: JoinSpec, share: float) -> JoinSpec:
-    shares = [round(share * capacity) for capacity in capacities(spec)]
-    if spec.split == "shared":
-        return spec.replace(memory=shares[0])
+def _with_share_of_memory(spec: JoinSpec, binding: Binding, share: float) -> JoinSpec:
+    shares = [round(share * capacity) for capacity in shares_of(spec, binding)]
+    if len(shares) == 1:
+        return spec.replace(memory=shares[0], split="shared")
     return spec.replace(memory=sum(shares), split=shares)
 
 
