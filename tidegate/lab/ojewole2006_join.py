@@ -86,6 +86,15 @@ def thinned(values: Sequence[Any], scale: Scale) -> Sequence[Any]:
     return sorted({values[0], values[len(values) // 2], values[-1]}) if scale.quick else values
 
 
+def lead_tolerance(expected: float) -> float:
+    """A tenth, but never so much that a lead of the wrong sign would pass.
+
+    >>> lead_tolerance(0.476), lead_tolerance(0.02)
+    (0.1, 0.018)
+    """
+    return min(0.1, round(0.9 * expected, 4))
+
+
 def lead_claim(claim: Claim, row: Mapping[str, float], better: str, worse: str) -> Claim:
     """The claim with the measured lead of one policy over another."""
     measured = lead(row, better, worse)
