@@ -28,6 +28,7 @@ COLOURS: dict[str, str] = {
     "value": "#d6336c",
     "value (told)": "#faa2c1",
     "dgl": "#7048e8",
+    "dgl (fitted)": "#b197fc",
     "dimpprob": "#1c7ed6",
     "simpprob": "#0ca678",
     "age": "#2b8a3e",
