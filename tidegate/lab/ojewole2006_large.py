@@ -37,8 +37,8 @@ _LARGE: Setting = {
 }  # fmt: skip
 
 
-# The paper names no constants. A decay of 0.99 per instant, fitted to w = 400, forgets a tuple early
-# in a lifetime of 2,000; 0.998 loses over a lifetime what 0.99 loses over one of 400.
+# The paper names no constants. A decay of 0.99 per instant, fitted to w = 400, forgets a tuple too
+# early in a lifetime of 2,000; 0.998 loses over a lifetime what 0.99 loses over one of 400.
 FITTED = "dgl (fitted)"
 _FITTED_CONSTANTS = {"decay": 0.998, "gain": 1.0}
 
@@ -58,7 +58,7 @@ def _read_table(records: list[Record], scale: Scale) -> Findings:
     for name in ("dimpprob", "simpprob", "prob", "simp"):
         expected = 1 - TABLE_1[name][0] / TABLE_1["dgl"][0]
         claim = Claim(
-            PAPER, "Table 1", f"lead of DGL (fitted) over {name}, large streams", round(expected, 3),
+            PAPER, "Table 1", f"lead of DGL (fitted) over {name}", round(expected, 3),
             tolerance=lead_tolerance(expected),
         )  # fmt: skip
         claims.append(lead_claim(claim, row, FITTED, name))
