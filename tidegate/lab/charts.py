@@ -218,7 +218,11 @@ def _dash_key(rows: Sequence[Record]) -> Any:
     if not any(row["line"] == "retained" for row in rows):
         return None
     return _altair().Legend(
-        labelExpr=_DASH_TEXT, labelLimit=220, symbolType="stroke", symbolSize=250
+        labelExpr=_DASH_TEXT,
+        labelLimit=220,
+        symbolType="stroke",
+        symbolSize=250,
+        symbolStrokeColor=INK,
     )
 
 
