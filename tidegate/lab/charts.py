@@ -28,6 +28,7 @@ COLOURS: dict[str, str] = {
     "value": "#d6336c",
     "value (told)": "#faa2c1",
     "dgl": "#7048e8",
+    "dgl (fitted)": "#b197fc",
     "dimpprob": "#1c7ed6",
     "simpprob": "#0ca678",
     "age": "#2b8a3e",
@@ -73,12 +74,13 @@ def lines(
             scale=alt.Scale(domain=[*names, *extra], range=colours),
             legend=alt.Legend(symbolType="stroke"),
         ),
-        strokeDash=alt.StrokeDash(
-            "line:N", title=None, scale=_dashes(rows), legend=_dash_key(rows)
-        ),
         tooltip=[alt.Tooltip(f"{name}:N") for name in rows[0]] if rows else [],
     )
-    drawn = base.mark_line(strokeWidth=2) + base.mark_point(size=26, filled=True, opacity=1)
+    # Only lines have dashes; with points among them the legend would draw points.
+    dash = alt.StrokeDash("line:N", title=None, scale=_dashes(rows), legend=_dash_key(rows))
+    drawn = base.mark_line(strokeWidth=2).encode(strokeDash=dash) + base.mark_point(
+        size=26, filled=True, opacity=1
+    )
     small = facet is not None
     drawn = drawn.properties(width=230 if small else WIDTH, height=230 if small else HEIGHT)
     if facet is not None:
@@ -217,7 +219,11 @@ def _dash_key(rows: Sequence[Record]) -> Any:
     if not any(row["line"] == "retained" for row in rows):
         return None
     return _altair().Legend(
-        labelExpr=_DASH_TEXT, labelLimit=220, symbolType="stroke", symbolSize=250
+        labelExpr=_DASH_TEXT,
+        labelLimit=220,
+        symbolType="stroke",
+        symbolSize=250,
+        symbolStrokeColor=INK,
     )
 
 

@@ -34,8 +34,8 @@ class Claim:
         A number, or for the relation "order" the names from best to worst.
     relation
         "near": |measured - expected| <= tolerance. "at least", "at most": up to the tolerance.
-        "order": names are in the expected order; neighbours may be swapped where the better is
-        behind by no more than the tolerance (a share of its value).
+        "order": names are in the expected order; of any two, the one named first may be behind by
+        no more than the tolerance (a share of the other's value).
     tolerance
         In units of the expected number; see `relation`.
     measured
@@ -87,7 +87,8 @@ class Claim:
     def _in_order(self) -> bool:
         assert isinstance(self.expected, tuple)
         values = [self.measured[name] for name in self.expected]
-        pairs = itertools.pairwise(values)
+        # All pairs, not only neighbours: small slips must not add up to a reversed order.
+        pairs = itertools.combinations(values, 2)
         return all(better >= worse * (1 - self.tolerance) - ROUNDING for better, worse in pairs)
 
     def with_measured(self, measured: Any, reason: str = "") -> Claim:

@@ -31,8 +31,10 @@ def takes(policy: str, parameter: str) -> bool:
     return callable(make) and parameter in inspect.signature(make).parameters
 
 
-def contenders(names: Iterable[str]) -> list[Contender]:
-    """Those of the names that this version has.
+def contenders(
+    names: Iterable[str], constants: Mapping[str, Mapping[str, Any]] | None = None
+) -> list[Contender]:
+    """Those of the names that this version has, with constants by policy where they are given.
 
     A policy that counts matches does so over the full windows, by small counters ("window"), or
     over what it retained; the first carries the plain name.
@@ -42,12 +44,13 @@ def contenders(names: Iterable[str]) -> list[Contender]:
     for name in names:
         if name not in here:
             continue
+        given = {k: v for k, v in (constants or {}).get(name, {}).items() if takes(name, k)}
         if takes(name, "statistics"):
             window, retained = STATISTICS
-            found.append(Contender(name, name, {"statistics": window}))
-            found.append(Contender(f"{name} (retained)", name, {"statistics": retained}))
+            found.append(Contender(name, name, {**given, "statistics": window}))
+            found.append(Contender(f"{name} (retained)", name, {**given, "statistics": retained}))
         else:
-            found.append(Contender(name, name))
+            found.append(Contender(name, name, given))
     return found
 
 

@@ -67,6 +67,10 @@ _ABOUT: dict[str, tuple[str, str, str, str]] = {
     ),
 }
 _COLOURED = {"EXACT": "exact", "OPT": "optimum", "RAND": "random"}
+_ONLY_IN_FULL = (
+    "Left out of the quick form: running times and memory of the offline algorithms take minutes "
+    "to measure and depend on the machine."
+)
 # Running times and memory depend on the machine; the others do not.
 _MACHINE = ("Fig. 3", "Fig. 4", "Fig. 5", "Fig. 6", "Fig. 7")
 
@@ -75,6 +79,8 @@ def _figure(name: str, compute: Compute) -> Figure:
     title, states, x_title, y_title = _ABOUT.get(name, (name, "", "x", "y"))
 
     def read(records: list[Record], scale: Scale) -> Findings:
+        if scale.quick and name in _MACHINE:
+            return Findings(notes=[_ONLY_IN_FULL])
         rows, found = compute(scale.quick)
         claims = [_claim(each, name in _MACHINE) for each in found]
         drawn = _means(rows)

@@ -6,17 +6,15 @@ charts show how much another choice would change.
 
 from __future__ import annotations
 
-import inspect
 import math
 from collections.abc import Mapping
 from typing import Any
 
-import tidegate as tg
 from tidegate.lab import charts
 from tidegate.lab.comparisons import lead, table_of
 from tidegate.lab.contenders import Contender, contenders, missing_note, takes
 from tidegate.lab.figures import Figure, Findings, NumberTable, Record, Run, Scale
-from tidegate.lab.ojewole2006_join import IMPORTANCE, LEADS, PAPER, join_run
+from tidegate.lab.ojewole2006_join import CONSTANTS, IMPORTANCE, LEADS, PAPER, join_run
 
 SHARES = (0.01, 0.02, 0.05, 0.1, 0.2)
 HIGHS = (10.0, 30.0, 100.0, 300.0, 1_000.0)
@@ -38,7 +36,7 @@ def _importance_runs(scale: Scale) -> list[Run]:
         for high in highs
         for chosen in [{**IMPORTANCE, "share": share, "high": high}]
         for seed in seeds
-        for each in contenders(_COMPARED)
+        for each in contenders(_COMPARED, CONSTANTS)
     ]
 
 
@@ -89,19 +87,13 @@ def _read_importances(records: list[Record], scale: Scale) -> Findings:
 def _constant_takers(scale: Scale) -> list[Contender]:
     if not (takes("dgl", "decay") and takes("dgl", "gain")):
         return []
-    decays, gains = (DECAYS[1::2], GAINS[1::2]) if scale.quick else (DECAYS, GAINS)
+    decays, gains = ((0.95, 0.99, 0.999), (0.1, 1.0, 3.0)) if scale.quick else (DECAYS, GAINS)
     extra: dict[str, Any] = {"statistics": "window"} if takes("dgl", "statistics") else {}
     return [
         Contender(f"{decay}, {gain}", "dgl", {"decay": decay, "gain": gain, **extra})
         for decay in decays
         for gain in gains
     ]
-
-
-def _used_constants() -> dict[str, Any]:
-    """The constants that the policy has by default, which the other figures use."""
-    parameters = inspect.signature(getattr(tg, "dgl")).parameters  # noqa: B009 - not in all versions
-    return {name: parameters[name].default for name in ("decay", "gain")}
 
 
 def _constant_runs(scale: Scale) -> list[Run]:
@@ -117,7 +109,7 @@ def _read_constants(records: list[Record], scale: Scale) -> Findings:
         ahead = lead(row, taker.label, "dimpprob")
         if ahead is not None:
             constants = {name: taker.parameters[name] for name in ("decay", "gain")}
-            rows.append({**constants, "lead": ahead, "chosen": constants == _used_constants()})
+            rows.append({**constants, "lead": ahead, "chosen": constants == CONSTANTS["dgl"]})
     if not rows:
         return Findings(notes=missing_note(("dgl", "dimpprob")))
     best = max(rows, key=lambda each: each["lead"])
