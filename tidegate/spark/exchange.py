@@ -104,9 +104,13 @@ class There:
         try:
             self._wire.send(order, blobs)
             answer, results = self._wire.receive()
-        except (OSError, EOFError) as error:
+        except (OSError, EOFError, ValueError) as error:
+            # Closed on this side too: the other process then forgets an engine whose push may be
+            # half done, and a second attempt on the same connection fails at once.
+            self._wire.close()
             raise LostEngineError(str(error)) from error
         if "error" in answer:
+            self._wire.close()
             raise RuntimeError(answer["error"])
         return answer, results
 
@@ -116,15 +120,14 @@ class Wire:
 
     def __init__(self, link: socket.socket) -> None:
         self._link = link
-        self._file = link.makefile("rwb", 1 << 20)
+        self._reader = link.makefile("rb", 1 << 20)
 
     def send(self, head: Any, blobs: Sequence[Any] = ()) -> None:
         """Send one message."""
         text = json.dumps({"head": head, "blobs": len(blobs)}).encode()
         for part in (text, *blobs):
-            self._file.write(_LENGTH.pack(len(memoryview(part).cast("B"))))
-            self._file.write(part)
-        self._file.flush()
+            self._link.sendall(_LENGTH.pack(memoryview(part).nbytes))
+            self._link.sendall(part)
 
     def receive(self) -> tuple[Any, list[bytes]]:
         """Wait for one message."""
@@ -133,8 +136,7 @@ class Wire:
 
     def close(self) -> None:
         """End the connection."""
-        with contextlib.suppress(OSError):
-            self._file.close()
+        self._reader.close()
         self._link.close()
 
     def _part(self) -> bytes:
@@ -142,7 +144,7 @@ class Wire:
         return self._exactly(length)
 
     def _exactly(self, count: int) -> bytes:
-        found = self._file.read(count)
+        found = self._reader.read(count)
         if len(found) < count:
             raise EOFError("the other process closed the connection")
         return found
@@ -153,20 +155,28 @@ def find(key: EngineKey, token: str) -> Home | None:
     resident = residents.claim(key, token)
     if resident is not None:
         return Here(key, resident)
-    with contextlib.suppress(OSError, EOFError):
+    with contextlib.suppress(OSError, EOFError, ValueError):
         address = _sign(key).read_text() if token and HAS_SOCKETS else ""
         if address and address != _own_address():
-            link = socket.socket(socket.AF_UNIX)
-            link.settimeout(SECONDS_TO_CONNECT)
-            link.connect(address)
-            # A push takes as long as it takes, and a process that dies closes its connections.
-            link.settimeout(None)
-            wire = Wire(link)
-            wire.send({"do": "claim", "key": key, "token": token})
-            if wire.receive()[0]["found"]:
-                return There(wire)
-            wire.close()
+            return _claimed_there(address, key, token)
     return None
+
+
+def _claimed_there(address: str, key: EngineKey, token: str) -> There | None:
+    """Ask the process at an address; its connection is closed unless it has the engine."""
+    with contextlib.ExitStack() as unless_claimed:
+        link = unless_claimed.enter_context(socket.socket(socket.AF_UNIX))
+        link.settimeout(SECONDS_TO_CONNECT)
+        link.connect(address)
+        # A push takes as long as it takes, and a process that dies closes its connections.
+        link.settimeout(None)
+        wire = Wire(link)
+        unless_claimed.callback(wire.close)
+        wire.send({"do": "claim", "key": key, "token": token})
+        if not wire.receive()[0]["found"]:
+            return None
+        unless_claimed.pop_all()
+        return There(wire)
 
 
 def _folder() -> Path:
@@ -239,7 +249,7 @@ def _private_folder() -> bool:
 
 def _serve(wire: Wire) -> None:
     """Answer one task until it releases the engine it claimed, or is gone."""
-    with contextlib.suppress(OSError, EOFError):
+    with contextlib.closing(wire), contextlib.suppress(OSError, EOFError, ValueError):
         head, _ = wire.receive()
         key = EngineKey(*head["key"])
         resident = residents.claim(key, head["token"])
@@ -252,7 +262,6 @@ def _serve(wire: Wire) -> None:
                 wire.send({})
                 break
             wire.send(*_answer(resident, order, blobs))
-    wire.close()
 
 
 def _answer(

@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
+from types import CodeType
 from typing import Any
 
 import pyarrow as pa
@@ -66,5 +67,18 @@ def _predicate(predicate: Any) -> Any:
     function = getattr(predicate.function, "py_func", predicate.function)
     name = getattr(function, "__qualname__", type(function).__name__)
     code = getattr(function, "__code__", None)
-    body = b"" if code is None else code.co_code + repr(code.co_consts).encode()
-    return ("theta", name, hashlib.sha256(body).hexdigest()[:12], predicate.columns)
+    body = "" if code is None else _body(code)
+    return ("theta", name, hashlib.sha256(body.encode()).hexdigest()[:12], predicate.columns)
+
+
+def _body(code: CodeType) -> str:
+    """What a function does. A function inside it would print its address, never twice the same."""
+    constants = [_constant(constant) for constant in code.co_consts]
+    return repr((code.co_code, code.co_names, constants))
+
+
+def _constant(constant: Any) -> str:
+    if isinstance(constant, CodeType):
+        return _body(constant)
+    # `x in {"a", "b"}` holds a set, and sets of texts print in another order in each process.
+    return repr(sorted(map(repr, constant)) if isinstance(constant, frozenset) else constant)

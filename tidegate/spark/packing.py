@@ -45,6 +45,13 @@ PACKED_SPARK = ", ".join(f"{name} {kind}" for name, _, kind in PACKED_FIELDS)
 # Large blobs save calls and schemas, small ones bound what a task holds: either limit closes one.
 ROWS_PER_PACK = 131_072
 BYTES_PER_PACK = 16_000_000
+# Where a task finds the number of shuffle partitions. The first is set for streaming queries and
+# holds what the checkpoint fixed, while the second may hold the wish of a later session.
+PARTITION_PROPERTIES = (
+    "spark.sql.streaming.internal.stateStore.partitions",
+    "spark.sql.shuffle.partitions",
+)
+DEFAULT_PARTITIONS = 200  # Spark's own
 # The most frequent key is looked for among this many rows of a pack, spread evenly.
 HOT_SAMPLE = 4_096
 HOT_TEXT = 80
@@ -80,24 +87,15 @@ def encode_pieces(table: pa.Table) -> Iterator[pa.Buffer]:
 
 
 def partitions_of_task() -> int:
-    """How many shuffle partitions the running query has.
-
-    The first property holds what the checkpoint fixed; Spark before 4.2 writes that into the second
-    instead, where a newer one keeps the session's wish.
-    """
+    """How many shuffle partitions the running query has."""
     context = TaskContext.get()
     if context is None:
         raise RuntimeError("rows can be packed only inside a Spark task; none is running here")
-    for name in ("spark.sql.streaming.internal.stateStore.partitions", SHUFFLE_PARTITIONS):
+    for name in PARTITION_PROPERTIES:
         value = context.getLocalProperty(name)
         if value is not None:
             return int(value)
-    return DEFAULT_SHUFFLE_PARTITIONS
-
-
-SHUFFLE_PARTITIONS = "spark.sql.shuffle.partitions"
-# What Spark takes where nobody has set the number.
-DEFAULT_SHUFFLE_PARTITIONS = 200
+    return DEFAULT_PARTITIONS
 
 
 @dataclass(frozen=True)

@@ -116,12 +116,12 @@ class Layout:
             return grid_shape(self.partitions, self.routing.streams)
         return (1,) if self.routing.kind == "single" else (self.partitions,)
 
-    @property
+    @cached_property
     def buckets(self) -> int:
         """How many buckets there are, at most one per partition."""
         return math.prod(self.shape)
 
-    @property
+    @cached_property
     def labels(self) -> tuple[int, ...]:
         """The label of each bucket: what Spark groups by."""
         return partition_labels(self.partitions)[: self.buckets]
