@@ -15,8 +15,11 @@ from importlib import import_module
 from rich.console import Console
 
 from benchmarks.side_by_side import Row, show
+from tidegate.spec import TidegateError
 
-NAMES = ("equi_join", "band_join", "policies", "memory_flat")
+NAMES = (
+    "equi_join", "band_join", "policies", "memory_flat", "spark_join", "spark_budget", "spark_long",
+)  # fmt: skip
 
 
 def results_of(names: Sequence[str], quick: bool) -> list[Row]:
@@ -24,7 +27,14 @@ def results_of(names: Sequence[str], quick: bool) -> list[Row]:
     rows: list[Row] = []
     for name in names:
         print(f"running {name} ...", file=sys.stderr, flush=True)
-        found: list[Row] = import_module(f"benchmarks.{name}").run(quick)
+        try:
+            found: list[Row] = import_module(f"benchmarks.{name}").run(quick)
+        except TidegateError as error:
+            # What one benchmark lacks need not stop the others.
+            if len(names) == 1:
+                raise
+            print(error, file=sys.stderr, flush=True)
+            continue
         for row in found:
             labelled: Row = {**row, "name": f"{name}: {row['name']}"}
             rows.append(labelled)
@@ -37,7 +47,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--quick", action="store_true", help="smaller inputs, fewer repetitions")
     parser.add_argument("--json", action="store_true", help="one JSON object instead of a table")
     given = parser.parse_args(arguments)
-    rows = results_of([given.name] if given.name else NAMES, given.quick)
+    try:
+        rows = results_of([given.name] if given.name else NAMES, given.quick)
+    except TidegateError as error:
+        sys.exit(str(error))
     if given.json:
         print(json.dumps({"results": rows}))
     else:

@@ -1,57 +1,91 @@
-"""A query that stops and goes on gives exactly the rows of one that never stopped."""
+"""A query that stops, or is killed, and goes on gives the rows of one that never stopped."""
 
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
+import time
 from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from pyspark.errors import StreamingQueryException
+from spark.doomed_job import NO_EMPTY_BATCHES, joined
 from spark.feeds import Feed, random_batches
-from spark.restarted_job import NO_EMPTY_BATCHES, joined
 
 from tidegate.spark import metrics, read_state, window_join
 
 TESTS = Path(__file__).parents[1]
+SECONDS_TO_LIVE = 120.0
 
 
-def test_another_process_goes_on(feed: Feed) -> None:
-    """Stopped after three micro-batches; then one core, and a session that asks for 5 partitions.
+def kill_driver(feed: Feed, cores: int, moment: Callable[[Path], bool]) -> None:
+    """Let a process of its own go on with the query, and kill it -9, JVM and all, at a moment."""
+    checkpoint = feed.root / "checkpoint-disturbed"
+    with (feed.root / "log").open("w") as log:
+        job = subprocess.Popen(
+            [sys.executable, "-m", "spark.doomed_job", str(feed.root), str(cores)],
+            env={**os.environ, "PYTHONPATH": os.pathsep.join([str(TESTS), str(TESTS.parent)])},
+            stdout=log, stderr=log, start_new_session=True,
+        )  # fmt: skip
+        deadline = time.monotonic() + SECONDS_TO_LIVE
+        while not moment(checkpoint) and job.poll() is None and time.monotonic() < deadline:
+            time.sleep(0.002)
+        came = moment(checkpoint)
+        os.killpg(job.pid, signal.SIGKILL)
+        job.wait()
+    assert came, (feed.root / "log").read_text()[-3000:]
 
-    A checkpoint keeps its partitions, and so its buckets, whatever a later session says.
+
+def began(batch: int) -> Callable[[Path], bool]:
+    """A micro-batch is on its way: its rows are chosen, and it is not done."""
+    return lambda folder: (
+        (folder / "offsets" / str(batch)).exists() and not (folder / "commits" / str(batch)).exists()
+    )
+
+
+def state_written(batch: int) -> Callable[[Path], bool]:
+    """A micro-batch has written the state of a bucket, and is not done."""
+    return lambda folder: (
+        (folder / "state" / "0" / "0" / f"{batch + 1}.changelog").exists()
+        and not (folder / "commits" / str(batch)).exists()
+    )
+
+
+def test_killed_drivers(feed: Feed) -> None:
+    """Stopped after three micro-batches; killed in the fifth on one core, in the seventh on three.
+
+    The later sessions ask for 5 partitions: a checkpoint keeps its own, and so its buckets.
     """
     feed.spark.conf.set(*NO_EMPTY_BATCHES)
-    batches = {name: random_batches(seed) for seed, name in enumerate(("left", "right"))}
+    batches = {name: random_batches(seed, 9) for seed, name in enumerate(("left", "right"))}
     for name, tables in batches.items():
         feed.write(name, tables[:3])
-    first = feed.start(joined(feed), "stopped")
-    first.awaitTermination()
-    before = metrics(first).total["rows_read"]
+    feed.start(joined(feed), "disturbed").awaitTermination()
     for name, tables in batches.items():
         feed.write(name, tables[3:], first=3)
-    second = subprocess.run(
-        [sys.executable, "-m", "spark.restarted_job", str(feed.root)],
-        env={**os.environ, "PYTHONPATH": os.pathsep.join([str(TESTS), str(TESTS.parent)])},
-        capture_output=True, text=True, check=False, timeout=120,
-    )  # fmt: skip
-    assert second.returncode == 0, second.stderr[-3000:]
-    # The counters went on, in the two buckets of the checkpoint.
-    assert before == 2 * 3 * 80
-    assert "rows read: 800 buckets: 2" in second.stdout
-    rows = feed.spark.read.parquet(str(feed.root / "out-stopped")).collect()
+    kill_driver(feed, 1, began(4))
+    kill_driver(feed, 3, state_written(6))
+    disturbed = feed.run(joined(feed), "disturbed")
+    undisturbed = feed.run(joined(feed), "undisturbed")
+    assert len(undisturbed.rows) > 100
+    assert disturbed.pairs("id", "id_right") == undisturbed.pairs("id", "id_right")
+    assert max(disturbed.pairs("id", "id_right").values()) == 1
+    # The counters went on, each row once, in the two buckets of the checkpoint.
+    counted = {name: metrics(run.query) for name, run in (("d", disturbed), ("u", undisturbed))}
+    assert list(counted["d"].buckets) == [0, 1]
+    assert counted["d"].total["rows_read"] == 2 * 9 * 80
+    for name in ("rows_in", "rows_out", "evicted", "refused", "expired", "too_late", "alive"):
+        assert counted["d"].total[name] == counted["u"].total[name]
     # What Spark keeps is what the metrics say, and can be read without the query.
-    stored = read_state(feed.spark, str(feed.root / "checkpoint-stopped"))
-    assert sum(bucket.meta.stats["rows_read"] for bucket in stored) == 800
+    stored = read_state(feed.spark, str(feed.root / "checkpoint-disturbed"))
+    assert sum(bucket.meta.stats["rows_read"] for bucket in stored) == 2 * 9 * 80
     assert all(bucket.origin["memory"] == "70" for bucket in stored)
     logged = [bucket.rows(stream) for bucket in stored for stream in (0, 1)]
-    assert sum(table.num_rows for table in logged if table is not None) == 800
-    undisturbed = feed.run(joined(feed), "undisturbed")
-    assert len(rows) > 100
-    assert Counter((r.id, r.id_right) for r in rows) == undisturbed.pairs("id", "id_right")
-    assert len(set(rows)) == len(rows)
+    assert sum(table.num_rows for table in logged if table is not None) == 2 * 9 * 80
 
 
 def test_another_join_is_refused(feed: Feed) -> None:
@@ -59,7 +93,7 @@ def test_another_join_is_refused(feed: Feed) -> None:
         feed.write(name, random_batches(seed, batches=1))
     left, right = (feed.stream(n).withWatermark("ts", "10 seconds") for n in ("left", "right"))
     joined = window_join(left, right, on="k", time="ts", within="20 s")
-    feed.start(joined, "query").awaitTermination()
+    feed.run(joined, "query")
     for seed, name in enumerate(("left", "right")):
         feed.write(name, random_batches(seed, batches=1), first=1)
     changed = window_join(left, right, on="k", time="ts", within="21 s")

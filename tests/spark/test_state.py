@@ -13,14 +13,16 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
+from pyspark.sql import types as T  # noqa: N812
 from spark.feeds import EPOCH, SECOND, random_batches
 
 from tidegate.engine import JoinEngine
 from tidegate.spark import exchange, state
+from tidegate.spark.delivery import Delivery
 from tidegate.spark.engines import Residents
 from tidegate.spark.inputs import arrow_schema
 from tidegate.spark.origin import describe
-from tidegate.spark.packing import decode, encode
+from tidegate.spark.packing import encode
 from tidegate.spark.processor import Arrivals, BucketWork, JoinPlan, late_watermark
 from tidegate.spark.routing import Routing, bucket_spec
 from tidegate.spark.state import Meta
@@ -65,6 +67,7 @@ def plan_of(spec: JoinSpec, table: pa.Table) -> JoinPlan:
         clocked=spec is not COUNTS,
         operator="test",
         origin=describe(spec, list(schemas.values())),
+        delivery=Delivery.of(T.StructType()),
     )
 
 
@@ -85,7 +88,8 @@ def step(plan: JoinPlan, cells: Cells, tables: dict[int, pa.Table], batch: int) 
     layout = plan.routing.layout(1)
     current = (EPOCH + 20 * batch - 5) * 1000 if plan.clocked else None
     work = BucketWork(plan, layout, layout.labels[0], cells, cells)
-    work.results = work.run(arrivals_of(plan.spec, tables), batch, current)  # type: ignore[attr-defined]
+    work.results = work.join(arrivals_of(plan.spec, tables), batch, current)  # type: ignore[attr-defined]
+    work.settle()
     return work
 
 
@@ -129,7 +133,7 @@ def test_nothing_is_lost_and_nothing_comes_twice(
             monkeypatch.setattr(exchange, "residents", Residents())
         work = step(plan, cells, tables, number)
         got = work.results  # type: ignore[attr-defined]
-        assert lines(decode(got)) == lines(expected) if got else expected.num_rows == 0
+        assert lines(pa.concat_tables(got)) == lines(expected) if got else expected.num_rows == 0
         watermark = (EPOCH + 20 * number - 5) * 1000
         record = Meta.from_json(cells.meta[0])  # type: ignore[index]
         stats = {k: v for k, v in engine.stats().items() if "bytes" not in k and "peak" not in k}

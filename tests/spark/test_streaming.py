@@ -12,7 +12,7 @@ from pyspark.sql import functions as F  # noqa: N812
 from spark.feeds import EPOCH, SCHEMA, SECOND, Feed, Run, in_window, random_batches
 
 from tidegate.spark import metrics, window_join
-from tidegate.spark.metrics import PREFIX, summarise
+from tidegate.spark.reports import PREFIX, summarise
 from tidegate.spec import band, rows
 
 
@@ -154,5 +154,5 @@ def test_metrics_tell_rejections_and_skew(feed: Feed) -> None:
     assert "# TYPE tidegate_rows_in_total counter" in text
     assert f'tidegate_rows_in_total{{bucket="0"}} {found.buckets[0]["rows_in"]}' in text
     assert "# TYPE tidegate_memory_bytes gauge" in text
-    for step in ("decode", "engine", "encode", "state"):
+    for step in ("decode", "engine", "state"):
         assert found.total[f"seconds_{step}"] > 0

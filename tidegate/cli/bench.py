@@ -45,7 +45,13 @@ def bench(name: Name = None, quick: Quick = False, json: arguments.Json = False)
     chosen = names if name is None else [name]
     for number, each in enumerate(chosen, start=1):
         say(f"{each} ({number} of {len(chosen)}) ...")
-        results += _run(folder, each, quick)
+        try:
+            results += _run(folder, each, quick)
+        except TidegateError as error:
+            # What one benchmark lacks need not stop the others.
+            if name is not None:
+                raise
+            say(str(error))
     if json:
         answer({"results": results})
     else:

@@ -14,7 +14,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tidegate.engine import JoinEngine
 from tidegate.spark.packing import decode, partitions_of_task
 from tidegate.spark.routing import Routing, bucket_spec
 from tidegate.spec import JoinSpec
@@ -32,6 +31,8 @@ class BatchJoin:
 
     def run(self, key: tuple[pa.Scalar, ...], packed: pa.Table) -> pa.Table:
         """Join one bucket."""
+        from tidegate.engine import JoinEngine  # Only workers that build engines load numba.
+
         layout = self.routing.layout(partitions_of_task())
         spec = bucket_spec(self.spec, layout.bucket_of(key[0].as_py()), layout.buckets)
         # Pushes come in order of time, so no row needs grace.

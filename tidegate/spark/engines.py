@@ -12,12 +12,15 @@ import time
 from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pyarrow as pa
 
-from tidegate.engine import JoinEngine
-from tidegate.spark.packing import decode, encode_pieces
+from tidegate.spark.delivery import pieces
+from tidegate.spark.packing import decode
+
+if TYPE_CHECKING:
+    from tidegate.engine import JoinEngine
 
 # An engine that nobody asked for this long belongs to a query that stopped or moved away.
 IDLE_SECONDS = 120.0
@@ -62,14 +65,14 @@ class Push:
 
 @dataclass
 class Outcome:
-    """What a push gave: blobs of result rows, the engine's numbers around it, and dead entries."""
+    """What a push gave: result rows in pieces, the engine's numbers around it, dead entries."""
 
     before: dict[str, float]
     after: dict[str, float]
     seconds: dict[str, float]
     examples: list[str]
     expired: list[Entry] = field(default_factory=list)
-    results: list[Any] = field(default_factory=list)
+    results: list[pa.Table] = field(default_factory=list)
 
 
 @dataclass
@@ -91,15 +94,13 @@ class Resident:
         result = self.engine.push(tables, watermark=push.watermark)
         after = self.engine.stats()
         clock.append(time.perf_counter())
-        results = list(encode_pieces(result))
-        clock.append(time.perf_counter())
-        steps = ("seconds_decode", "seconds_engine", "seconds_encode")
+        steps = ("seconds_decode", "seconds_engine")
         seconds = {step: clock[i + 1] - clock[i] for i, step in enumerate(steps)}
         if entry is not None:
             self.entries.append(entry)
         examples = [str(row) for row in self.engine.rejected_examples()][:5]
         expired = self._forget(forget_before)
-        return Outcome(before, after, seconds, examples, expired, results)
+        return Outcome(before, after, seconds, examples, expired, list(pieces(result)))
 
     def snapshot(self) -> bytes:
         """Write the engine as one blob, which takes the place of the log."""

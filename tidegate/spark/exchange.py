@@ -26,6 +26,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from tidegate.spark.engines import EngineKey, Entry, Outcome, Push, Resident, Residents
+from tidegate.spark.packing import decode, encode
 
 # Unix sockets have short names: 108 bytes on Linux, 104 on macOS.
 LONGEST_ADDRESS = 100
@@ -88,7 +89,7 @@ class There:
         }  # fmt: skip
         answer, results = self._ask(order, blobs)
         answer["expired"] = [Entry(*fields) for fields in answer["expired"]]
-        return Outcome(**answer, results=results)
+        return Outcome(**answer, results=[decode([blob]) for blob in results])
 
     def snapshot(self) -> bytes:
         """Let the other process write its engine."""
@@ -285,4 +286,5 @@ def _taken(
     entry = None if order["entry"] is None else Entry(*order["entry"])
     outcome = resident.take(Push(grouped, order["watermark"]), entry, order["forget_before"])
     fields = {f.name: getattr(outcome, f.name) for f in dataclasses.fields(outcome)}
-    return fields, fields.pop("results")
+    # Read at once by a process of this machine: compressing would cost more than it saves.
+    return fields, [encode(piece, compression=None) for piece in fields.pop("results")]

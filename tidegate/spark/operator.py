@@ -1,8 +1,8 @@
 """`window_join`: the join as a Spark operator, over streams or over tables.
 
 Law: it stands where `df1.join(df2, ...)` stood. The flow, in both cases: rows are packed per bucket
-(`packing`), shuffled as a few large rows, joined by one engine per bucket, and unpacked. Nothing
-here reaches into the JVM, so it also runs over Spark Connect.
+(`packing`), shuffled as a few large rows, joined by one engine per bucket (`processor`), and handed
+to Spark (`delivery`). Nothing here reaches into the JVM, so it also runs over Spark Connect.
 """
 
 from __future__ import annotations
@@ -18,11 +18,12 @@ from pyspark.sql import types as T  # noqa: N812
 
 from tidegate.engine import JoinEngine
 from tidegate.spark.batch import BatchJoin
+from tidegate.spark.delivery import Delivery
 from tidegate.spark.inputs import WATERMARK_KEY, Inputs, key_columns, read_inputs
-from tidegate.spark.metrics import observed
 from tidegate.spark.origin import describe
-from tidegate.spark.packing import PACKED_SPARK, Packer, unpack
-from tidegate.spark.processor import JOINED_SPARK, JoinPlan, JoinProcessor
+from tidegate.spark.packing import PACKED_SPARK, Packer
+from tidegate.spark.processor import JoinPlan, JoinProcessor
+from tidegate.spark.reports import observed
 from tidegate.spark.routing import Routing, quoted
 from tidegate.spark.session import check_streaming
 from tidegate.spec import JoinSpec, TidegateError
@@ -141,7 +142,7 @@ def _packed(inputs: Inputs, routing: Routing) -> DataFrame:
 def _streaming(inputs: Inputs, schema: T.StructType, name: str | None) -> DataFrame:
     spec, routing = inputs.spec, Routing.of(inputs.spec)
     check_streaming(inputs.frames[0].sparkSession)
-    operator = uuid.uuid4().hex
+    operator, delivery = uuid.uuid4().hex, Delivery.of(schema)
     arrow = inputs.arrow_schemas
     plan = JoinPlan(
         spec=spec,
@@ -150,19 +151,20 @@ def _streaming(inputs: Inputs, schema: T.StructType, name: str | None) -> DataFr
         clocked=inputs.delay is not None,
         operator=operator,
         origin=describe(spec, [arrow[stream] for stream in spec.streams]),
+        delivery=delivery,
     )
     joined = (
         _packed(inputs, routing)
         .groupBy("label")
         .transformWithStateInPandas(
             JoinProcessor(plan),
-            outputStructType=JOINED_SPARK,
+            outputStructType=delivery.carried,
             outputMode="Append",
             # Without a watermark there is no event time to ask for.
             timeMode="EventTime" if plan.clocked else "None",
         )
     )
-    return observed(joined, name or operator).mapInArrow(unpack, schema)
+    return delivery.rows(observed(joined, name or operator))
 
 
 def _batch(inputs: Inputs, schema: T.StructType) -> DataFrame:

@@ -1,4 +1,4 @@
-"""Rows as Arrow blobs: packed per bucket before the shuffle, unpacked after the join.
+"""Rows as Arrow blobs: packed per bucket before the shuffle.
 
 Law: packing changes how rows travel, never what they are. A blob is an Arrow IPC stream with the
 user's columns in the user's types, so nested payload survives and neither pandas nor pickle ever
@@ -8,6 +8,7 @@ sees it; the shuffle moves a few large rows instead of many small ones.
 from __future__ import annotations
 
 import itertools
+import time
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -26,7 +27,7 @@ AHEAD_COLUMN = "ahead"
 
 # What travels to a bucket. `origin` orders the blobs of a micro-batch; `newest` is the latest time
 # in the blob, in microseconds; `ahead` counts rows that the guard against future times kept back;
-# stream -1 is a heartbeat. No number is NULL, or pandas would turn all of its column into floats.
+# `micros` is the time that packing took; stream -1 is a heartbeat. No number is NULL, or pandas would turn all of its column into floats.
 PACKED_FIELDS: tuple[tuple[str, Any, str], ...] = (
     ("label", pa.int32(), "int"),
     ("stream", pa.int32(), "int"),
@@ -37,6 +38,7 @@ PACKED_FIELDS: tuple[tuple[str, Any, str], ...] = (
     ("ahead", pa.int64(), "long"),
     ("hot_key", pa.string(), "string"),
     ("hot_rows", pa.int64(), "long"),
+    ("micros", pa.int64(), "long"),
     ("blob", pa.binary(), "binary"),
 )
 PACKED_ARROW = pa.schema([pa.field(name, kind) for name, kind, _ in PACKED_FIELDS])
@@ -78,14 +80,6 @@ def decode(blobs: Sequence[Any]) -> pa.Table:
     return tables[0] if len(tables) == 1 else pa.concat_tables(tables)
 
 
-def encode_pieces(table: pa.Table) -> Iterator[pa.Buffer]:
-    """Write result rows as blobs of bounded size, which are read once and at once."""
-    pieces = max(1, -(-table.nbytes // BYTES_PER_PACK))
-    step = max(1, -(-table.num_rows // pieces))
-    for begin in range(0, table.num_rows, step):
-        yield encode(table.slice(begin, step), compression=None)
-
-
 def partitions_of_task() -> int:
     """How many shuffle partitions the running query has."""
     context = TaskContext.get()
@@ -121,6 +115,7 @@ class Packer:
 
     def _packed(self, table: pa.Table, layout: Layout, origin: int) -> Iterator[pa.RecordBatch]:
         """Pack one table: each lane is encoded once, and sent to all of its buckets."""
+        began = time.perf_counter()
         hashes = np.asarray(table.column(HASH_COLUMN))
         lanes = layout.lane_of(self.stream, hashes)
         kept_back = np.zeros(layout.lanes(self.stream), np.int64)
@@ -139,7 +134,9 @@ class Packer:
             hot_key = hot[:2] if hot is not None and hot[2] == lane else (None, 0)
             for copy, bucket in enumerate(layout.targets(self.stream, lane)):
                 row = (layout.labels[bucket], self.stream, origin, part.num_rows, copy == 0)
-                packed.append((*row, newest, int(kept_back[lane]), *hot_key, blob))
+                now = time.perf_counter()
+                micros, began = round((now - began) * 1e6), now
+                packed.append((*row, newest, int(kept_back[lane]), *hot_key, micros, blob))
             if sum(len(row[-1] or b"") for row in packed) > BYTES_PER_PACK:
                 yield _packed_batch(packed)
                 packed = []
@@ -207,7 +204,7 @@ def _heartbeats(layout: Layout) -> pa.RecordBatch:
     A bucket that skips a micro-batch misses its watermark, which decides what is late in the next.
     """
     return _packed_batch(
-        [(label, -1, -1, 0, False, 0, 0, None, 0, None) for label in layout.labels]
+        [(label, -1, -1, 0, False, 0, 0, None, 0, 0, None) for label in layout.labels]
     )
 
 
@@ -217,11 +214,3 @@ def _packed_batch(rows: Sequence[tuple[Any, ...]]) -> pa.RecordBatch:
         for index, field in enumerate(PACKED_ARROW)
     ]
     return pa.RecordBatch.from_arrays(columns, schema=PACKED_ARROW)
-
-
-def unpack(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """The `mapInArrow` function after the join: blobs in, the rows of the result out."""
-    for batch in batches:
-        for blob in batch.column("blob"):
-            if blob.is_valid:
-                yield from decode([blob.as_buffer()]).to_batches()

@@ -24,17 +24,15 @@ from pyspark.sql.streaming.stateful_processor import (
     TimerValues,
 )
 
+from tidegate.spark.delivery import Delivery
 from tidegate.spark.engines import EngineKey, Entry, Outcome, Push
 from tidegate.spark.exchange import Here, Home, LostEngineError, find
-from tidegate.spark.metrics import advance, count_hot_key
 from tidegate.spark.origin import explain_change, fingerprint
 from tidegate.spark.packing import NEVER, partitions_of_task
+from tidegate.spark.reports import advance, count_hot_key
 from tidegate.spark.routing import Layout, Routing, bucket_spec
 from tidegate.spark.state import BucketStore, Meta, write_frames
 from tidegate.spec import JoinSpec
-
-# What leaves the processor: a report for the metrics, or a blob of result rows.
-JOINED_SPARK = "report string, blob binary"
 
 _BODY = T.StructType([T.StructField("body", T.BinaryType())])
 _NUMBER = T.StructType([T.StructField("number", T.LongType())])
@@ -45,7 +43,7 @@ class JoinPlan:
     """All that a worker needs to know of a join; it travels with the query to the workers.
 
     `clocked` says that Spark's watermark is the clock; `operator` tells the joins of a query
-    apart; `origin` is what the state is made for, by field.
+    apart; `origin` is what the state is made for, by field; `delivery` takes results to Spark.
     """
 
     spec: JoinSpec
@@ -54,6 +52,7 @@ class JoinPlan:
     clocked: bool
     operator: str
     origin: dict[str, str]
+    delivery: Delivery
 
 
 @dataclass
@@ -65,6 +64,7 @@ class Arrivals:
     ahead: dict[int, int] = field(default_factory=dict)
     newest: list[tuple[int, int]] = field(default_factory=list)
     hot: list[tuple[str, int]] = field(default_factory=list)
+    seconds_pack: float = 0.0
 
     @classmethod
     def gather(cls, frames: Iterable[Any]) -> Arrivals:
@@ -75,6 +75,7 @@ class Arrivals:
             if row.stream < 0:
                 continue
             stream = int(row.stream)
+            arrivals.seconds_pack += row.micros / 1e6
             if row.blob is not None:
                 arrivals.blobs.setdefault(stream, []).append(row.blob)
                 arrivals.newest.append((stream, int(row.newest)))
@@ -108,9 +109,13 @@ class JoinProcessor(StatefulProcessor):
         work = BucketWork(self._plan, layout, int(key[0]), self._meta, self._segments)
         current = timerValues.getCurrentWatermarkInMs() if self._plan.clocked else None
         batch = int(_property("streaming.sql.batchId") or 0)
-        for blob in work.run(Arrivals.gather(rows), batch, current):
-            yield _joined(None, bytes(blob))
-        yield _joined(work.report(), None)
+        pieces = work.join(Arrivals.gather(rows), batch, current)
+        began = time.perf_counter()
+        # Spark goes on with the results while the state is being written.
+        for piece in pieces:
+            yield self._plan.delivery.results(piece)
+        work.settle(seconds_deliver=time.perf_counter() - began)
+        yield self._plan.delivery.report(work.report())
 
     def close(self) -> None:
         """Leave the engines where they are: the next micro-batch may find them."""
@@ -129,28 +134,40 @@ class BucketWork:
         self._store = BucketStore(meta, segments, spec, plan.schemas)
         self._layout = layout
         self._record = Meta("")
+        self._home: Home | None = None
+        self._outcome: Outcome | None = None
+        self._frames: list[bytes] = []
 
-    def run(self, arrivals: Arrivals, batch: int, current: int | None) -> list[Any]:
-        """Take the arrivals into the engine and its change into the state; return result blobs."""
+    def join(self, arrivals: Arrivals, batch: int, current: int | None) -> list[pa.Table]:
+        """Take the arrivals into the engine and return the results, in pieces."""
         started = time.perf_counter()
         meta = self._record = self._open()
         late = None if current is None else late_watermark(meta, batch, current)
         self._count(arrivals)
         # Late is what lies at or before Spark's watermark, and what lies before the engine's.
         push = Push(arrivals.blobs, None if late is None else late * 1000 + 1)
-        home = find(self._key, meta.token)
-        if home is None and push.blobs:
-            home = self._rebuilt()
-        outcome = None
-        if home is not None:
-            home, outcome = self._take(home, push, self._expiry(arrivals))
+        self._home = find(self._key, meta.token)
+        if self._home is None and push.blobs:
+            self._home = self._rebuilt()
+        if self._home is not None:
+            self._take(push, self._expiry(arrivals))
         meta.batch, meta.watermark = batch, current or 0
+        outcome = self._outcome
         busy = 0.0 if outcome is None else sum(outcome.seconds.values())
         self._add("seconds_state", time.perf_counter() - started - busy)
-        self._store.save(meta)
-        if home is not None:
-            home.release(meta.token)
         return [] if outcome is None else outcome.results
+
+    def settle(self, seconds_deliver: float = 0.0) -> None:
+        """Take the change of the engine into the state; the next micro-batch may then find it."""
+        self._add("seconds_deliver", seconds_deliver)
+        started = time.perf_counter()
+        meta = self._record
+        if self._home is not None and self._outcome is not None:
+            self._write(self._home, self._outcome)
+        self._add("seconds_state", time.perf_counter() - started)
+        self._store.save(meta)
+        if self._home is not None:
+            self._home.release(meta.token)
 
     def report(self) -> str:
         """All numbers of the bucket, as text."""
@@ -179,23 +196,28 @@ class BucketWork:
         self._add("engine_builds", 1)
         return Here(self._key, self._store.rebuild(self._record))
 
-    def _take(self, home: Home, push: Push, expires: int | None) -> tuple[Home, Outcome]:
-        """Push into the engine, and write the push into the log."""
+    def _take(self, push: Push, expires: int | None) -> None:
+        """Push into the engine."""
+        assert self._home is not None
         meta = self._record
-        frames = write_frames(push, expires)
+        frames = self._frames = write_frames(push, expires)
         size = sum(map(len, frames))
         entry = Entry(meta.end + len(frames), size, expires) if frames else None
         forget_before = push.watermark if self._store.forgets else None
         try:
-            outcome = home.take(push, entry, forget_before)
+            self._outcome = self._home.take(push, entry, forget_before)
         except LostEngineError:
-            home = self._rebuilt()
-            outcome = home.take(push, entry, forget_before)
+            self._home = self._rebuilt()
+            self._outcome = self._home.take(push, entry, forget_before)
+
+    def _write(self, home: Home, outcome: Outcome) -> None:
+        """Write the push into the log, and remove what is no longer needed."""
+        meta = self._record
         advance(meta.stats, outcome.before, outcome.after)
         for step, seconds in outcome.seconds.items():
             self._add(step, seconds)
-        if frames:
-            self._store.append(meta, frames)
+        if self._frames:
+            self._store.append(meta, self._frames)
             meta.token = uuid.uuid4().hex
         self._store.drop(meta, outcome.expired)
         if self._store.log_is_long(meta):
@@ -204,7 +226,6 @@ class BucketWork:
             meta.notes["examples"] = outcome.examples
         meta.stats["state_bytes"] = meta.snapshot_bytes + meta.log_bytes
         meta.stats["state_pushes"] = meta.log_pushes
-        return home, outcome
 
     def _expiry(self, arrivals: Arrivals) -> int | None:
         """The last time at which any of these rows can match; None where that is not known."""
@@ -225,6 +246,7 @@ class BucketWork:
             ):  # fmt: skip
                 self._add(base, rows)
                 self._add(f"{base}_{name}", rows)
+        self._add("seconds_pack", arrivals.seconds_pack)
         hot = self._record.notes.setdefault("hot", {})
         for key, rows in arrivals.hot:
             count_hot_key(hot, key, rows)
@@ -240,12 +262,6 @@ def late_watermark(meta: Meta, batch: int, current: int) -> int:
     watermark has moved, and cannot move it further: after it, previous and current are the same.
     """
     return meta.watermark if batch <= meta.batch + 1 or meta.batch < 0 else current
-
-
-def _joined(report: str | None, blob: bytes | None) -> Any:
-    """One row of what leaves the processor, as the pandas frame that Spark wants."""
-    columns = {"report": pa.array([report], pa.string()), "blob": pa.array([blob], pa.binary())}
-    return pa.table(columns).to_pandas()
 
 
 def _property(name: str) -> str | None:

@@ -24,7 +24,6 @@ from typing import Any, Protocol
 
 import pyarrow as pa
 
-from tidegate.engine import JoinEngine
 from tidegate.spark.engines import Entry, Push, Resident
 from tidegate.spec import JoinSpec, TidegateError
 
@@ -136,6 +135,8 @@ class BucketStore:
 
     def rebuild(self, meta: Meta) -> Resident:
         """Make the stored engine: restore its snapshot and replay the log."""
+        from tidegate.engine import JoinEngine  # Only workers that build engines load numba.
+
         pieces = [self._get(n) for n in range(meta.snapshot_begin, meta.snapshot_end)]
         if pieces:
             engine = JoinEngine.restore(unpressed(b"".join(pieces)), self._spec)

@@ -1,6 +1,7 @@
-"""The second life of a query: another process, other cores, another wish for partitions.
+"""A life of a query in a process of its own, with its own cores and its own wish for partitions.
 
-Run as a script with the folder of a `Feed`; it goes on from the checkpoint that is there.
+Run as a script with the folder of a `Feed` and a number of cores; it goes on from the checkpoint
+that is there, to the end of the files or of its life.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from pathlib import Path
 from pyspark.sql import DataFrame, SparkSession
 from spark.feeds import Feed
 
-from tidegate.spark import configure, metrics, window_join
+from tidegate.spark import configure, window_join
 
 # Before it stops, Spark runs a last micro-batch without data, if the watermark has moved. That
 # frees memory earlier than in a run that goes on, and chance then takes other rows.
@@ -28,7 +29,7 @@ def joined(feed: Feed) -> DataFrame:
 
 def main() -> None:
     builder = (
-        SparkSession.builder.master("local[1]")
+        SparkSession.builder.master(f"local[{sys.argv[2]}]")
         .config("spark.ui.enabled", "false")
         .config("spark.ui.showConsoleProgress", "false")
         .config("spark.driver.bindAddress", "127.0.0.1")
@@ -37,10 +38,7 @@ def main() -> None:
     spark = configure(builder, partitions=5).getOrCreate()
     spark.conf.set(*NO_EMPTY_BATCHES)
     feed = Feed(spark, Path(sys.argv[1]))
-    query = feed.start(joined(feed), "stopped")
-    query.awaitTermination()
-    found = metrics(query)
-    print(f"rows read: {found.total['rows_read']:.0f} buckets: {len(found.buckets)}")
+    feed.start(joined(feed), "disturbed").awaitTermination()
 
 
 if __name__ == "__main__":

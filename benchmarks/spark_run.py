@@ -1,0 +1,272 @@
+"""One contestant on Spark, in a process of its own: a query over files, and what it took.
+
+Law: a contestant prints one JSON object and nothing else to standard output. Its rows are counted,
+not only timed, so that contestants which should agree can be compared. A run that dies says so in
+its answer: how an operator ends when memory runs out is a result too.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+CORES = 2
+STORES = {
+    "rocksdb": "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider",
+    "hdfs": "org.apache.spark.sql.execution.streaming.state.HDFSBackedStateStoreProvider",
+}
+
+
+@dataclass(frozen=True)
+class Contestant:
+    """What to run over the files in `folder`.
+
+    `operator` is "tidegate", or Spark's own join on one of its two state stores.
+    """
+
+    operator: str
+    folder: str
+    window_seconds: int
+    memory: int | None = None
+    policy: str = "random"
+    heap: str = "2g"
+    settings: dict[str, str] = field(default_factory=dict)
+    time_limit: float = 1800.0
+
+
+@dataclass
+class Measured:
+    """What a run took; the lists have one number per micro-batch with rows."""
+
+    rows: int = 0
+    results: int = 0
+    wall_seconds: float = 0.0
+    batch_rows: list[int] = field(default_factory=list)
+    batch_seconds: list[float] = field(default_factory=list)
+    durations: list[dict[str, int]] = field(default_factory=list)
+    state_bytes: list[int] = field(default_factory=list)
+    state_rows: list[int] = field(default_factory=list)
+    checkpoint_bytes: int = 0
+    process_bytes_peak: int = 0
+    cpu_seconds: float = 0.0
+    totals: dict[str, float] = field(default_factory=dict)
+    ended: str = ""
+
+    @property
+    def rows_per_second(self) -> float:
+        """Over the whole query, from its start to its end."""
+        return self.rows / self.wall_seconds
+
+    def steady_rows_per_second(self, skip: int = 3) -> float:
+        """Over its micro-batches without the first few, in which code is loaded and compiled."""
+        return sum(self.batch_rows[skip:]) / sum(self.batch_seconds[skip:])
+
+    @property
+    def steady_state_bytes(self) -> float:
+        """The mean over the second half of the run."""
+        later = self.state_bytes[len(self.state_bytes) // 2 :]
+        return sum(later) / len(later)
+
+    @property
+    def checkpoint_bytes_per_batch(self) -> float:
+        return self.checkpoint_bytes / len(self.batch_rows)
+
+
+def run_contestant(contestant: Contestant) -> Measured:
+    """Run it in a fresh process; its messages go to standard error."""
+    finished = subprocess.run(
+        [sys.executable, "-m", "benchmarks.spark_run", json.dumps(asdict(contestant))],
+        stdout=subprocess.PIPE,
+        text=True,
+        check=False,
+    )
+    lines = finished.stdout.splitlines()
+    if not lines:
+        return Measured(ended=f"the process ended with status {finished.returncode}")
+    return Measured(**json.loads(lines[-1]))
+
+
+def session_of(contestant: Contestant) -> Any:
+    """A session on this machine; only the state store differs between contestants."""
+    from pyspark.sql import SparkSession
+
+    from tidegate.spark import configure
+
+    builder = (
+        SparkSession.builder.master(f"local[{CORES}]")
+        .config("spark.driver.memory", contestant.heap)
+        .config("spark.driver.bindAddress", "127.0.0.1")
+        .config("spark.driver.host", "127.0.0.1")
+        .config("spark.ui.enabled", "false")
+        .config("spark.ui.showConsoleProgress", "false")
+        .config("spark.sql.streaming.numRecentProgressUpdates", "10000")
+    )
+    if contestant.operator == "tidegate":
+        builder = configure(builder)
+    else:
+        # Spark's own join gets the settings that make its checkpoints small, too.
+        changelog = "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled"
+        provider = "spark.sql.streaming.stateStore.providerClass"
+        builder = builder.config(changelog, "true").config(provider, STORES[contestant.operator])
+    builder = builder.config("spark.sql.shuffle.partitions", str(CORES))
+    for key, value in contestant.settings.items():
+        builder = builder.config(key, value)
+    spark = builder.getOrCreate()
+    spark.sparkContext.setLogLevel("ERROR")
+    return spark
+
+
+def joined_frame(spark: Any, contestant: Contestant) -> Any:
+    """The join of the two streams of files."""
+    from benchmarks.spark_workload import SCHEMA, STREAMS
+
+    left, right = (
+        spark.readStream.schema(SCHEMA)
+        .option("maxFilesPerTrigger", 1)
+        .parquet(str(Path(contestant.folder, name)))
+        .withWatermark("ts", "0 seconds")
+        for name in STREAMS
+    )
+    if contestant.operator == "tidegate":
+        from tidegate.spark import window_join
+
+        microseconds = contestant.window_seconds * 1_000_000
+        return window_join(
+            left, right, on="key", time="ts", within=f"{microseconds} us",
+            memory=contestant.memory, policy=contestant.policy, seed=1,
+        )  # fmt: skip
+    from pyspark.sql import functions as F  # noqa: N812
+
+    within = f"interval {contestant.window_seconds} seconds"
+    renamed = right.select(*[F.col(name).alias(f"{name}_right") for name in right.columns])
+    return left.join(
+        renamed,
+        F.expr(f"key = key_right and ts_right <= ts + {within} and ts <= ts_right + {within}"),
+    )
+
+
+def measure(contestant: Contestant) -> Measured:
+    """Run the query to its end, or to what ends it."""
+    spark = session_of(contestant)
+    checkpoint = tempfile.mkdtemp(prefix="checkpoint-")
+    frame = joined_frame(spark, contestant).observe("results", *_count())
+    began = time.perf_counter()
+    query = (
+        frame.writeStream.format("noop")
+        .option("checkpointLocation", checkpoint)
+        .trigger(availableNow=True)
+        .start()
+    )
+    measured = Measured(ended="finished")
+    with _Watch() as watch:
+        try:
+            if not query.awaitTermination(contestant.time_limit):
+                measured.ended = f"stopped after {contestant.time_limit:.0f} s"
+                query.stop()
+        except Exception as error:  # How a contestant dies is an answer.
+            measured.ended = _sentence(error)
+    measured.wall_seconds = time.perf_counter() - began
+    measured.process_bytes_peak, measured.cpu_seconds = watch.peak, watch.cpu_seconds
+    _read_progress(measured, query)
+    measured.checkpoint_bytes = _size(Path(checkpoint))
+    shutil.rmtree(checkpoint, ignore_errors=True)
+    return measured
+
+
+def _count() -> list[Any]:
+    from pyspark.sql import functions as F  # noqa: N812
+
+    return [F.count(F.lit(1)).alias("n")]
+
+
+def _read_progress(measured: Measured, query: Any) -> None:
+    for progress in query.recentProgress:
+        observed = progress["observedMetrics"].get("results")
+        measured.results += observed["n"] if observed else 0
+        if progress["numInputRows"]:
+            measured.batch_rows.append(progress["numInputRows"])
+            measured.batch_seconds.append(progress["durationMs"]["triggerExecution"] / 1000)
+            measured.durations.append(dict(progress["durationMs"]))
+            operators = progress["stateOperators"]
+            measured.state_bytes.append(sum(o["memoryUsedBytes"] for o in operators))
+            measured.state_rows.append(sum(o["numRowsTotal"] for o in operators))
+    measured.rows = sum(measured.batch_rows)
+    from tidegate.spark import metrics
+
+    measured.totals = metrics(query).total
+
+
+def _size(folder: Path) -> int:
+    return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
+
+
+def _sentence(error: Exception) -> str:
+    text = str(error)
+    for word in ("OutOfMemoryError", "GC overhead", "Connection refused"):
+        if word in text:
+            return f"died: {word}"
+    return "died: " + (text.splitlines() or [type(error).__name__])[0][:200]
+
+
+class _Watch:
+    """The memory and CPU of this process and all it started, looked at four times a second."""
+
+    def __init__(self) -> None:
+        import psutil  # type: ignore[import-untyped]
+
+        self.peak = 0
+        self._own = psutil.Process(os.getpid())
+        self._gone = psutil.Error
+        self._before = sum(self._cpu().values())
+        self._cpu_by_process: dict[int, float] = {}
+        self._done = threading.Event()
+        self._thread = threading.Thread(target=self._look, daemon=True)
+
+    @property
+    def cpu_seconds(self) -> float:
+        """CPU time used since the beginning, processes that have ended included."""
+        return sum(self._cpu_by_process.values()) - self._before
+
+    def __enter__(self) -> _Watch:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._done.set()
+        self._thread.join()
+
+    def _processes(self) -> list[Any]:
+        return [self._own, *self._own.children(recursive=True)]
+
+    def _cpu(self) -> dict[int, float]:
+        found = {}
+        for process in self._processes():
+            with contextlib.suppress(self._gone):
+                times = process.cpu_times()
+                found[process.pid] = times.user + times.system
+        return found
+
+    def _look(self) -> None:
+        waiting = True
+        while waiting:
+            waiting = not self._done.wait(0.25)
+            self._cpu_by_process |= self._cpu()
+            held = 0
+            for process in self._processes():
+                with contextlib.suppress(self._gone):
+                    held += process.memory_info().rss
+            self.peak = max(self.peak, held)
+
+
+if __name__ == "__main__":
+    print(json.dumps(asdict(measure(Contestant(**json.loads(sys.argv[1]))))))
