@@ -13,33 +13,45 @@ import hashlib
 import os
 import tempfile
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from importlib.resources import files
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numba
 import numpy as np
 from llvmlite import ir
 from numba import types
+from numba.core import caching
 from numba.core import config as numba_config
 from numba.extending import intrinsic
+
+if TYPE_CHECKING:
+    from importlib.resources.abc import Traversable
 
 # Kernels allocate nothing, so they need no reference counts; without this (undocumented) option
 # numba counts references for each of the dozens of arrays of a join, several times per tuple.
 COMPILED = {"nogil": True, "error_model": "numpy", "_nrt": False}
 
-_PACKAGE = Path(__file__).resolve().parent
 _LOCK = threading.Lock()
 
 
 def _digest_of_sources() -> str:
     """A name for the present text of all files that hold compiled functions."""
     digest = hashlib.blake2b(digest_size=8)
-    for path in sorted(_PACKAGE.rglob("*.py")):
-        text = path.read_bytes()
+    for name, text in _sources(files("tidegate"), ""):
         if b"tidegate.kernel import" in text:
-            digest.update(str(path.relative_to(_PACKAGE)).encode() + b"\0" + text)
+            digest.update(name.encode() + b"\0" + text)
     return digest.hexdigest()
+
+
+def _sources(folder: Traversable, prefix: str) -> Iterator[tuple[str, bytes]]:
+    """The package's files in a fixed order; it may lie in a zip file, as Spark ships it."""
+    for entry in sorted(folder.iterdir(), key=lambda entry: entry.name):
+        if entry.is_dir():
+            yield from _sources(entry, f"{prefix}{entry.name}/")
+        elif entry.name.endswith(".py"):
+            yield prefix + entry.name, entry.read_bytes()
 
 
 def _writable(folder: Path) -> bool:
@@ -69,12 +81,14 @@ def _compiled(function: Callable[..., Any], **options: Any) -> Any:
     if numba_config.DISABLE_JIT:
         return function
     with _LOCK:
-        before = numba_config.CACHE_DIR
-        numba_config.CACHE_DIR = str(_FOLDER)
+        before = {name: getattr(numba_config, name) for name in _CACHE_SETTINGS}
+        for name, value in _CACHE_SETTINGS.items():
+            setattr(numba_config, name, value)
         try:
             return numba.njit(cache=True, **COMPILED, **options)(function)
         finally:
-            numba_config.CACHE_DIR = before
+            for name, value in before.items():
+                setattr(numba_config, name, value)
 
 
 def kernel(function: Callable[..., Any]) -> Any:
@@ -90,7 +104,38 @@ def inlined(function: Callable[..., Any]) -> Any:
     return _compiled(function, inline="always")
 
 
+class ByContents(caching._CacheLocator):
+    """Finds machine code by what the sources say, not by where they lie or how old they are.
+
+    numba's own way goes by path and time: a package that Spark unpacks anew for each application
+    would be compiled anew each time.
+    """
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        self._disambiguator = f"{function.__module__}-{function.__code__.co_firstlineno}"
+
+    def get_cache_path(self) -> str:
+        """The folder, which bears the digest of all sources."""
+        return str(_FOLDER)
+
+    def get_source_stamp(self) -> str:
+        """Nothing: other sources have another folder."""
+        return ""
+
+    def get_disambiguator(self) -> str:
+        """What tells functions of the same name apart."""
+        return self._disambiguator
+
+    @classmethod
+    def from_function(cls, function: Callable[..., Any], path: str) -> ByContents:
+        """A locator for any function of this package."""
+        return cls(function)
+
+
 _FOLDER = Path() if numba_config.DISABLE_JIT else cache_folder()
+_CACHE_SETTINGS = {"CACHE_DIR": str(_FOLDER)}
+if hasattr(numba_config, "CACHE_LOCATOR_CLASSES"):  # older releases only have their own way
+    _CACHE_SETTINGS["CACHE_LOCATOR_CLASSES"] = f"{__name__}.{ByContents.__name__}"
 if numba_config.DISABLE_JIT:
     np.seterr(over="ignore", invalid="ignore")  # hashes overflow on purpose, as compiled code does
 
