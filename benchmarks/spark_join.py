@@ -45,9 +45,7 @@ def run(quick: bool) -> list[Row]:
     return rows + _rows(label, small, "faster store", faster)
 
 
-def _run(
-    operator: str, folder: str, workload: FileWorkload, memory: int | None = None
-) -> Measured:
+def _run(operator: str, folder: str, workload: FileWorkload, memory: int | None = None) -> Measured:
     limit = "" if memory is None else f", {memory:,} rows of memory"
     print(f"  {operator}{limit} ...", file=sys.stderr, flush=True)
     contestant = Contestant(operator, folder, workload.window_seconds, memory)

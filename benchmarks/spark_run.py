@@ -11,6 +11,7 @@ import contextlib
 import json
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -21,6 +22,7 @@ from pathlib import Path
 from typing import Any
 
 CORES = 2
+GRACE_SECONDS = 60.0  # to start, and to stop
 STORES = {
     "rocksdb": "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider",
     "hdfs": "org.apache.spark.sql.execution.streaming.state.HDFSBackedStateStoreProvider",
@@ -42,6 +44,7 @@ class Contestant:
     heap: str = "2g"
     settings: dict[str, str] = field(default_factory=dict)
     time_limit: float = 1800.0
+    checkpoint: str = ""
 
 
 @dataclass
@@ -57,7 +60,7 @@ class Measured:
     state_bytes: list[int] = field(default_factory=list)
     state_rows: list[int] = field(default_factory=list)
     checkpoint_bytes: int = 0
-    process_bytes_peak: int = 0
+    process_bytes: list[int] = field(default_factory=list)
     cpu_seconds: float = 0.0
     totals: dict[str, float] = field(default_factory=dict)
     ended: str = ""
@@ -78,22 +81,31 @@ class Measured:
         return sum(later) / len(later)
 
     @property
+    def process_bytes_peak(self) -> int:
+        """The most that the JVM and all Python workers held together."""
+        return max(self.process_bytes)
+
+    @property
     def checkpoint_bytes_per_batch(self) -> float:
         return self.checkpoint_bytes / len(self.batch_rows)
 
 
 def run_contestant(contestant: Contestant) -> Measured:
-    """Run it in a fresh process; its messages go to standard error."""
-    finished = subprocess.run(
-        [sys.executable, "-m", "benchmarks.spark_run", json.dumps(asdict(contestant))],
-        stdout=subprocess.PIPE,
-        text=True,
-        check=False,
-    )
-    lines = finished.stdout.splitlines()
-    if not lines:
-        return Measured(ended=f"the process ended with status {finished.returncode}")
-    return Measured(**json.loads(lines[-1]))
+    """Run it in a fresh process; Spark's messages go to a file beside the streams."""
+    command = [sys.executable, "-m", "benchmarks.spark_run", json.dumps(asdict(contestant))]
+    with Path(contestant.folder, "spark.log").open("a") as log:
+        process = subprocess.Popen(
+            command, stdout=subprocess.PIPE, stderr=log, text=True, start_new_session=True
+        )
+        try:
+            printed, _ = process.communicate(timeout=contestant.time_limit + GRACE_SECONDS)
+        except subprocess.TimeoutExpired:
+            # A JVM without memory may collect garbage for ever and answer nobody.
+            os.killpg(process.pid, signal.SIGKILL)
+            printed, _ = process.communicate()
+    if not printed.strip():
+        return Measured(ended="stopped answering, and was killed")
+    return Measured(**json.loads(printed.splitlines()[-1]))
 
 
 def session_of(contestant: Contestant) -> Any:
@@ -158,7 +170,7 @@ def joined_frame(spark: Any, contestant: Contestant) -> Any:
 def measure(contestant: Contestant) -> Measured:
     """Run the query to its end, or to what ends it."""
     spark = session_of(contestant)
-    checkpoint = tempfile.mkdtemp(prefix="checkpoint-")
+    checkpoint = contestant.checkpoint or tempfile.mkdtemp(prefix="checkpoint-")
     frame = joined_frame(spark, contestant).observe("results", *_count())
     began = time.perf_counter()
     query = (
@@ -176,10 +188,11 @@ def measure(contestant: Contestant) -> Measured:
         except Exception as error:  # How a contestant dies is an answer.
             measured.ended = _sentence(error)
     measured.wall_seconds = time.perf_counter() - began
-    measured.process_bytes_peak, measured.cpu_seconds = watch.peak, watch.cpu_seconds
+    measured.process_bytes, measured.cpu_seconds = watch.held, watch.cpu_seconds
     _read_progress(measured, query)
     measured.checkpoint_bytes = _size(Path(checkpoint))
-    shutil.rmtree(checkpoint, ignore_errors=True)
+    if not contestant.checkpoint:
+        shutil.rmtree(checkpoint, ignore_errors=True)
     return measured
 
 
@@ -224,7 +237,7 @@ class _Watch:
     def __init__(self) -> None:
         import psutil  # type: ignore[import-untyped]
 
-        self.peak = 0
+        self.held: list[int] = []
         self._own = psutil.Process(os.getpid())
         self._gone = psutil.Error
         self._before = sum(self._cpu().values())
@@ -265,7 +278,7 @@ class _Watch:
             for process in self._processes():
                 with contextlib.suppress(self._gone):
                     held += process.memory_info().rss
-            self.peak = max(self.peak, held)
+            self.held.append(held)
 
 
 if __name__ == "__main__":

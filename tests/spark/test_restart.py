@@ -7,7 +7,6 @@ import signal
 import subprocess
 import sys
 import time
-from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 
@@ -43,7 +42,8 @@ def kill_driver(feed: Feed, cores: int, moment: Callable[[Path], bool]) -> None:
 def began(batch: int) -> Callable[[Path], bool]:
     """A micro-batch is on its way: its rows are chosen, and it is not done."""
     return lambda folder: (
-        (folder / "offsets" / str(batch)).exists() and not (folder / "commits" / str(batch)).exists()
+        (folder / "offsets" / str(batch)).exists()
+        and not (folder / "commits" / str(batch)).exists()
     )
 
 

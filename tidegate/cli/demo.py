@@ -1,6 +1,7 @@
-"""`tidegate demo`: what the join does, seen on made-up auctions.
+"""`tidegate demo`: what the join does, seen on made-up auctions that stream through Spark.
 
 Law: it needs no files and no knowledge; every number it shows comes from the runs it just made.
+Where Spark is missing it says so, and the engine alone runs the same joins.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tidegate.cli import arguments
+from tidegate.cli import arguments, demo_spark
 from tidegate.cli.screen import answer, console, progress_of, say
 from tidegate.spec import JoinSpec, TidegateError
 
@@ -20,17 +21,31 @@ if TYPE_CHECKING:
 
 FEWEST_ROWS = 1_000
 BUDGET_SHARE = 10  # the budget is the exact join's peak, divided by this
+# Each run: its name, what it forgets when memory is short, and how people would call it.
+RUNS = (
+    ("exact", None, "everything"),
+    ("random", "random", f"1/{BUDGET_SHARE}, forgetting by chance"),
+    ("tidegate", "auto", f"1/{BUDGET_SHARE}, tidegate's choice"),
+)
 
 Rows = Annotated[int, typer.Option("--rows", help="Auctions and bids together.")]
+Spark = Annotated[
+    bool, typer.Option("--spark/--no-spark", help="Run as a Spark pipeline, or the engine alone.")
+]
 
 
-def demo(rows: Rows = 1_000_000, seed: arguments.Seed = 0, json: arguments.Json = False) -> None:
+def demo(
+    rows: Rows = 500_000,
+    seed: arguments.Seed = 0,
+    spark: Spark = True,
+    json: arguments.Json = False,
+) -> None:
     """Join made-up auctions with their bids: exactly, then with a tenth of the memory.
 
     \b
     Examples
       tidegate demo
-      tidegate demo --rows 100000 --seed 7 --json
+      tidegate demo --rows 100000 --seed 7 --no-spark --json
     """
     if rows < FEWEST_ROWS:
         raise TidegateError(f"--rows {rows} is too few to see anything; give {FEWEST_ROWS} or more")
@@ -39,22 +54,22 @@ def demo(rows: Rows = 1_000_000, seed: arguments.Seed = 0, json: arguments.Json 
     from tidegate.lab.generators import auctions_and_bids
 
     streams = auctions_and_bids(rows // 5, rows - rows // 5, seed)
-    _explain(rows, streams)
+    _explain(streams)
     _warm_up(streams)
-    exact = _measured("exact", _spec(seed), streams)
-    budget = max(1, exact["memory_rows_peak"] // BUDGET_SHARE)
-    runs = [exact]
-    for policy in ("random", "simp"):
-        limited = _spec(seed).replace(memory=budget, policy=policy)
-        runs.append(_measured(policy, limited, streams))
+    reason = demo_spark.missing() if spark else None
+    if reason is not None:
+        say(f"Spark cannot be used here: {reason}. What follows is the engine alone.")
+    spark = spark and reason is None
+    runs = _on_spark(seed, streams, json) if spark else _alone(seed, streams)
+    exact = runs[0]["stats"]
     for run in runs:
-        run["results_kept"] = run["stats"]["rows_out"] / max(1, exact["stats"]["rows_out"])
-        run["importance_kept"] = run["stats"]["importance_out"] / max(
-            1.0, exact["stats"]["importance_out"]
-        )
-    sentence = _conclusion(runs, budget)
+        run["results_kept"] = run["stats"]["rows_out"] / max(1, exact["rows_out"])
+        run["importance_kept"] = run["stats"]["importance_out"] / max(1.0, exact["importance_out"])
+    sentence = _conclusion(runs)
     if json:
-        answer({"rows": rows, "seed": seed, "memory": budget, "runs": runs, "seen": sentence})
+        budget = runs[-1]["memory"]
+        ran = {"rows": rows, "seed": seed, "memory": budget, "spark": spark}
+        answer({**ran, "runs": runs, "seen": sentence})
     else:
         _show(runs, sentence)
 
@@ -72,14 +87,15 @@ def _spec(seed: int) -> JoinSpec:
     )
 
 
-def _explain(rows: int, streams: Mapping[str, pa.Table]) -> None:
+def _explain(streams: Mapping[str, pa.Table]) -> None:
     say(
         f"Two streams: {streams['auctions'].num_rows:,} auctions that open one after the other, "
         f"and {streams['bids'].num_rows:,} bids on them.\n"
         "A bid belongs to a result if it was made within 10 minutes after its auction opened. "
         "Until then an auction has to be remembered.\n"
         "Importance says what a result is worth: the price class of the bid or of the auction, "
-        "whichever is lower."
+        f"whichever is lower.\nThe same streams are joined {len(RUNS)} times: with room for all "
+        f"that has to be remembered, then twice with room for a tenth of it."
     )
 
 
@@ -90,62 +106,117 @@ def _warm_up(streams: Mapping[str, pa.Table]) -> None:
         from tidegate.engine import JoinEngine
 
         few = {name: table.slice(0, 100) for name, table in streams.items()}
-        for memory in (None, 10):
-            JoinEngine(_spec(0).replace(memory=memory, policy="random")).push(few)
+        for _, policy, _ in RUNS:
+            spec = _spec(0) if policy is None else _spec(0).replace(memory=10, policy=policy)
+            # On Spark the clock comes from outside.
+            JoinEngine(spec).push(few)
+            JoinEngine(spec).push(few, watermark=0)
     seconds = time.perf_counter() - began
-    say(f"Loaded in {seconds:.1f} s.\n")
+    say(f"Loaded the compiled join in {seconds:.1f} s.")
 
 
-def _measured(name: str, spec: JoinSpec, streams: Mapping[str, pa.Table]) -> dict[str, Any]:
+def _limited(seed: int, policy: str | None, peak: float) -> tuple[JoinSpec, int | None]:
+    """The spec of a run, and its budget, once the peak of the exact run is known."""
+    if policy is None:
+        return _spec(seed), None
+    budget = max(1, int(peak) // BUDGET_SHARE)
+    return _spec(seed).replace(memory=budget, policy=policy), budget
+
+
+def _on_spark(seed: int, streams: Mapping[str, pa.Table], quiet: bool) -> list[dict[str, Any]]:
+    runs: list[dict[str, Any]] = []
+    peak = 0.0
+    with demo_spark.pipeline(streams) as pipeline:
+        for name, policy, _ in RUNS:
+            spec, budget = _limited(seed, policy, peak)
+            say(f"Joining on Spark: {name} ...")
+            ran = pipeline.run(name, spec, budget, quiet)
+            peak = peak or ran.stats["memory_rows_peak"]
+            run = _run(name, spec, ran.stats, ran.rows_per_second)
+            runs.append({**run, "downstream": {"begin": ran.window, "categories": ran.windows}})
+    return runs
+
+
+def _alone(seed: int, streams: Mapping[str, pa.Table]) -> list[dict[str, Any]]:
     from tidegate.engine import JoinEngine
     from tidegate.replay import replay
 
-    engine = JoinEngine(spec)
-    began = time.perf_counter()
-    with progress_of(f"{name} join") as progress:
-        for _ in replay(engine, streams, progress):
-            pass
-    seconds = time.perf_counter() - began
-    stats = engine.stats()
+    runs: list[dict[str, Any]] = []
+    peak = 0.0
+    for name, policy, _ in RUNS:
+        spec, _budget = _limited(seed, policy, peak)
+        engine = JoinEngine(spec)
+        began = time.perf_counter()
+        with progress_of(f"{name} join") as progress:
+            for _ in replay(engine, streams, progress):
+                pass
+        seconds = time.perf_counter() - began
+        stats = engine.stats()
+        peak = peak or stats["memory_rows_peak"]
+        runs.append(_run(name, spec, stats, stats["rows_in"] / seconds))
+    return runs
+
+
+def _run(
+    name: str, spec: JoinSpec, stats: Mapping[str, float], rows_per_second: float
+) -> dict[str, Any]:
     return {
         "name": name,
         "memory": spec.memory,
         "policy": None if spec.memory is None else spec.policy,
         "memory_rows_peak": stats["memory_rows_peak"],
-        "rows_per_second": round(stats["rows_in"] / seconds, 1),
-        "stats": stats,
+        "rows_per_second": round(rows_per_second, 1),
+        "stats": dict(stats),
     }
 
 
-def _conclusion(runs: list[dict[str, Any]], budget: int) -> str:
-    random, simp = runs[1:]
+def _conclusion(runs: list[dict[str, Any]]) -> str:
+    exact, random, ours = runs
     return (
-        f"With room for {budget:,} rows instead of {runs[0]['memory_rows_peak']:,}, forgetting "
-        f"at random kept {random['importance_kept']:.0%} of the value, and forgetting the least "
-        f"important first (simp) kept {simp['importance_kept']:.0%}."
+        f"With room for {ours['memory']:,} rows instead of {exact['memory_rows_peak']:,.0f}, "
+        f"forgetting by chance kept {random['importance_kept']:.0%} of the value, and tidegate "
+        f"kept {ours['importance_kept']:.0%}."
     )
 
 
 def _show(runs: list[dict[str, Any]], sentence: str) -> None:
     from rich.table import Table
 
-    titles = {
-        "exact": "everything",
-        "random": "1/10, random",
-        "simp": "1/10, simp",
-    }
     table = Table(show_edge=False)
     table.add_column("remembered")
     for title in ("results kept", "importance kept", "rows at peak", "rows/s"):
         table.add_column(title, justify="right")
-    for run in runs:
+    for run, (_, _, title) in zip(runs, RUNS, strict=True):
         table.add_row(
-            titles[run["name"]],
+            title,
             f"{run['results_kept']:.1%}",
             f"{run['importance_kept']:.1%}",
-            f"{run['memory_rows_peak']:,}",
+            f"{run['memory_rows_peak']:,.0f}",
             f"{run['rows_per_second']:,.0f}",
         )
     screen = console()
+    if "downstream" in runs[0]:
+        _show_downstream(runs)
     screen.print(table)
     screen.print(f"\n{sentence}", soft_wrap=True)
+
+
+def _show_downstream(runs: list[dict[str, Any]]) -> None:
+    """What the next operator of the pipeline made of the results."""
+    from rich.table import Table
+
+    begin = runs[0]["downstream"]["begin"]
+    title = f"Downstream, Spark summed up the results: {demo_spark.AGGREGATE_WINDOW} from {begin}"
+    table = Table(show_edge=False, title=title, title_justify="left")
+    table.add_column("category")
+    for run in runs:
+        table.add_column(f"results, {run['name']}", justify="right")
+        table.add_column("value", justify="right")
+    for category in sorted(runs[0]["downstream"]["categories"]):
+        cells = []
+        for run in runs:
+            found = run["downstream"]["categories"].get(category, {})
+            cells += [f"{found.get('results', 0):,}", f"{found.get('importance', 0):,.0f}"]
+        table.add_row(category, *cells)
+    console().print(table)
+    console().print()

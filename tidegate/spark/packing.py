@@ -27,7 +27,8 @@ AHEAD_COLUMN = "ahead"
 
 # What travels to a bucket. `origin` orders the blobs of a micro-batch; `newest` is the latest time
 # in the blob, in microseconds; `ahead` counts rows that the guard against future times kept back;
-# `micros` is the time that packing took; stream -1 is a heartbeat. No number is NULL, or pandas would turn all of its column into floats.
+# `micros` is the time that packing took; stream -1 is a heartbeat. No number is NULL, or pandas
+# would turn all of its column into floats.
 PACKED_FIELDS: tuple[tuple[str, Any, str], ...] = (
     ("label", pa.int32(), "int"),
     ("stream", pa.int32(), "int"),
