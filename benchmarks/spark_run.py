@@ -61,7 +61,7 @@ class Measured:
     state_rows: list[int] = field(default_factory=list)
     checkpoint_bytes: int = 0
     process_bytes: list[int] = field(default_factory=list)
-    cpu_seconds: float = 0.0
+    cpu_by_program: dict[str, float] = field(default_factory=dict)
     totals: dict[str, float] = field(default_factory=dict)
     ended: str = ""
 
@@ -79,6 +79,11 @@ class Measured:
         """The mean over the second half of the run."""
         later = self.state_bytes[len(self.state_bytes) // 2 :]
         return sum(later) / len(later)
+
+    @property
+    def cpu_seconds(self) -> float:
+        """CPU time of the JVM and all Python workers."""
+        return sum(self.cpu_by_program.values())
 
     @property
     def process_bytes_peak(self) -> int:
@@ -188,7 +193,7 @@ def measure(contestant: Contestant) -> Measured:
         except Exception as error:  # How a contestant dies is an answer.
             measured.ended = _sentence(error)
     measured.wall_seconds = time.perf_counter() - began
-    measured.process_bytes, measured.cpu_seconds = watch.held, watch.cpu_seconds
+    measured.process_bytes, measured.cpu_by_program = watch.held, watch.cpu_by_program
     _read_progress(measured, query)
     measured.checkpoint_bytes = _size(Path(checkpoint))
     if not contestant.checkpoint:
@@ -240,15 +245,19 @@ class _Watch:
         self.held: list[int] = []
         self._own = psutil.Process(os.getpid())
         self._gone = psutil.Error
-        self._before = sum(self._cpu().values())
-        self._cpu_by_process: dict[int, float] = {}
+        self._before = self._cpu()
+        self._after: dict[tuple[str, int], float] = {}
         self._done = threading.Event()
         self._thread = threading.Thread(target=self._look, daemon=True)
 
     @property
-    def cpu_seconds(self) -> float:
+    def cpu_by_program(self) -> dict[str, float]:
         """CPU time used since the beginning, processes that have ended included."""
-        return sum(self._cpu_by_process.values()) - self._before
+        used: dict[str, float] = {}
+        for (program, number), seconds in self._after.items():
+            spent = seconds - self._before.get((program, number), 0.0)
+            used[program] = used.get(program, 0.0) + spent
+        return used
 
     def __enter__(self) -> _Watch:
         self._thread.start()
@@ -261,19 +270,20 @@ class _Watch:
     def _processes(self) -> list[Any]:
         return [self._own, *self._own.children(recursive=True)]
 
-    def _cpu(self) -> dict[int, float]:
+    def _cpu(self) -> dict[tuple[str, int], float]:
         found = {}
         for process in self._processes():
             with contextlib.suppress(self._gone):
+                program = "java" if "java" in process.name() else "python"
                 times = process.cpu_times()
-                found[process.pid] = times.user + times.system
+                found[program, process.pid] = times.user + times.system
         return found
 
     def _look(self) -> None:
         waiting = True
         while waiting:
             waiting = not self._done.wait(0.25)
-            self._cpu_by_process |= self._cpu()
+            self._after |= self._cpu()
             held = 0
             for process in self._processes():
                 with contextlib.suppress(self._gone):

@@ -133,6 +133,37 @@ def test_windowed_aggregate_downstream(feed: Feed) -> None:
     assert found == {start: n for start, n in expected.items() if start <= newest}
 
 
+FLAT = {
+    "a": "cast(id as tinyint)", "b": "cast(id as smallint)", "c": "cast(id as int)",
+    "d": "cast(id / 3 as float)", "e": "id / 7", "f": "cast(id as decimal(12,3))",
+    "g": "id % 2 = 0", "h": "concat('text ', id)", "i": "cast(cast(id as string) as binary)",
+    "j": "date_add(date'2020-01-01', cast(id as int))", "nothing": "cast(null as string)",
+    "odd.name": "timestamp_ntz'2020-01-01 12:00:00.123456'",
+}  # fmt: skip
+NESTED = {
+    "many": "array(id, null)", "table": "map('k', named_struct('at', ts, 'n', id))", "text": "'x'",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("columns", [FLAT, NESTED], ids=["flat", "nested"])
+def test_payload_of_any_type_streams(feed: Feed, columns: dict[str, str]) -> None:
+    for seed, name in enumerate(("left", "right")):
+        feed.write(name, random_batches(70 + seed, batches=2, rows=40, gaps=0.0))
+    moving, still = [], []
+    for name in ("left", "right"):
+        read = feed.spark.read.schema(SCHEMA).parquet(str(feed.root / name))
+        for frames, frame in ((moving, feed.stream(name)), (still, read)):
+            # Each third row lacks its values.
+            made = [F.expr(f"if(id % 3 = 0, null, {e})").alias(n) for n, e in columns.items()]
+            frames.append(frame.select("k", "ts", "id", *made).withWatermark("ts", "1 hour"))
+    spec = {"on": "k", "time": "ts", "within": "9 s"}
+    run = feed.run(window_join(*moving, **spec), "moving")
+    expected = window_join(*still, **spec)
+    assert len(run.rows) > 20
+    assert sorted(map(str, run.rows)) == sorted(map(str, expected.collect()))
+    assert metrics(run.query).total["rows_out"] == len(run.rows)
+
+
 def test_metrics_tell_rejections_and_skew(feed: Feed) -> None:
     tables = []
     for table in random_batches(80, batches=2, rows=400):
