@@ -104,7 +104,7 @@ def inlined(function: Callable[..., Any]) -> Any:
     return _compiled(function, inline="always")
 
 
-class ByContents(caching._CacheLocator):
+class ByContents(caching._CacheLocator):  # type: ignore[misc]
     """Finds machine code by what the sources say, not by where they lie or how old they are.
 
     numba's own way goes by path and time: a package that Spark unpacks anew for each application

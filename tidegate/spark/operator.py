@@ -22,10 +22,11 @@ from tidegate.spark.delivery import Delivery
 from tidegate.spark.inputs import WATERMARK_KEY, Inputs, key_columns, read_inputs
 from tidegate.spark.origin import describe
 from tidegate.spark.packing import PACKED_SPARK, Packer
-from tidegate.spark.processor import JoinPlan, JoinProcessor
+from tidegate.spark.processor import JoinPlan
 from tidegate.spark.reports import observed
 from tidegate.spark.routing import Routing, quoted
 from tidegate.spark.session import check_streaming
+from tidegate.spark.shipping import shipped
 from tidegate.spec import JoinSpec, TidegateError
 
 
@@ -157,7 +158,7 @@ def _streaming(inputs: Inputs, schema: T.StructType, name: str | None) -> DataFr
         _packed(inputs, routing)
         .groupBy("label")
         .transformWithStateInPandas(
-            JoinProcessor(plan),
+            shipped(plan),
             outputStructType=delivery.carried,
             outputMode="Append",
             # Without a watermark there is no event time to ask for.

@@ -1,4 +1,4 @@
-"""The stateful processor: one bucket, one micro-batch, one push of its engine.
+"""What the stateful processor does: one bucket, one micro-batch, one push of its engine.
 
 Law: in exact mode the buckets together give the rows of Spark's own stream-stream inner join. Spark
 drops a row as late when its time is not after the watermark of the *previous* micro-batch, and the
@@ -17,12 +17,6 @@ from typing import Any
 
 import pyarrow as pa
 from pyspark import TaskContext
-from pyspark.sql import types as T  # noqa: N812
-from pyspark.sql.streaming.stateful_processor import (
-    StatefulProcessor,
-    StatefulProcessorHandle,
-    TimerValues,
-)
 
 from tidegate.spark.delivery import Delivery
 from tidegate.spark.engines import EngineKey, Entry, Outcome, Push
@@ -33,9 +27,6 @@ from tidegate.spark.reports import advance, count_hot_key
 from tidegate.spark.routing import Layout, Routing, bucket_spec
 from tidegate.spark.state import BucketStore, Meta, write_frames
 from tidegate.spec import JoinSpec
-
-_BODY = T.StructType([T.StructField("body", T.BinaryType())])
-_NUMBER = T.StructType([T.StructField("number", T.LongType())])
 
 
 @dataclass(frozen=True)
@@ -87,38 +78,21 @@ class Arrivals:
         return arrivals
 
 
-class JoinProcessor(StatefulProcessor):
-    """Runs the engines of one join; Spark makes one per partition and micro-batch."""
-
-    def __init__(self, plan: JoinPlan) -> None:
-        self._plan = plan
-
-    def init(self, handle: StatefulProcessorHandle) -> None:
-        """Name the state; two variables only, since each costs milliseconds per micro-batch."""
-        self._meta = handle.getValueState("meta", _BODY)
-        self._segments = handle.getMapState("segments", _NUMBER, _BODY)
-
-    def handleInputRows(  # noqa: N802
-        self,
-        key: Any,
-        rows: Iterator[Any],
-        timerValues: TimerValues,  # noqa: N803
-    ) -> Iterator[Any]:
-        """Join what came for one bucket."""
-        layout = self._plan.routing.layout(partitions_of_task())
-        work = BucketWork(self._plan, layout, int(key[0]), self._meta, self._segments)
-        current = timerValues.getCurrentWatermarkInMs() if self._plan.clocked else None
-        batch = int(_property("streaming.sql.batchId") or 0)
-        pieces = work.join(Arrivals.gather(rows), batch, current)
-        began = time.perf_counter()
-        # Spark goes on with the results while the state is being written.
-        for piece in pieces:
-            yield self._plan.delivery.results(piece)
-        work.settle(seconds_deliver=time.perf_counter() - began)
-        yield self._plan.delivery.report(work.report())
-
-    def close(self) -> None:
-        """Leave the engines where they are: the next micro-batch may find them."""
+def run_bucket(
+    plan: JoinPlan, label: int, rows: Iterable[Any], timers: Any, meta: Any, segments: Any
+) -> Iterator[Any]:
+    """Join what a micro-batch brought to one bucket; gives pandas frames, as Spark wants them."""
+    layout = plan.routing.layout(partitions_of_task())
+    work = BucketWork(plan, layout, label, meta, segments)
+    current = timers.getCurrentWatermarkInMs() if plan.clocked else None
+    batch = int(_property("streaming.sql.batchId") or 0)
+    pieces = work.join(Arrivals.gather(rows), batch, current)
+    began = time.perf_counter()
+    # Spark goes on with the results while the state is being written.
+    for piece in pieces:
+        yield plan.delivery.results(piece)
+    work.settle(seconds_deliver=time.perf_counter() - began)
+    yield plan.delivery.report(work.report())
 
 
 class BucketWork:
