@@ -20,12 +20,17 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 FEWEST_ROWS = 1_000
-BUDGET_SHARE = 10  # the budget is the exact join's peak, divided by this
+BUDGET_SHARE = 10  # the budget is the most auctions in the exact join's window, divided by this
+WINDOW_MINUTES = 30
+PATIENCE_MINUTES = 12.0  # the mean time from an auction to a bid on it
+# On Spark, bids too stay until the watermark moves, at the end of their micro-batch; what has to be
+# remembered beyond that are the auctions.
+PEAK = "memory_rows_peak_auctions"
 # Each run: its name, what it forgets when memory is short, and how people would call it.
 RUNS = (
     ("exact", None, "everything"),
-    ("random", "random", f"1/{BUDGET_SHARE}, forgetting by chance"),
-    ("tidegate", "auto", f"1/{BUDGET_SHARE}, tidegate's choice"),
+    ("random", "random", f"1/{BUDGET_SHARE}, by chance"),
+    ("tidegate", "auto", f"1/{BUDGET_SHARE}, tidegate"),
 )
 
 Rows = Annotated[int, typer.Option("--rows", help="Auctions and bids together.")]
@@ -53,7 +58,9 @@ def demo(
         raise TidegateError(f"--seed {seed} is negative; give 0 or more")
     from tidegate.lab.generators import auctions_and_bids
 
-    streams = auctions_and_bids(rows // 5, rows - rows // 5, seed)
+    streams = auctions_and_bids(
+        rows // 5, rows - rows // 5, seed, patience_minutes=PATIENCE_MINUTES
+    )
     _explain(streams)
     _warm_up(streams)
     reason = demo_spark.missing() if spark else None
@@ -75,12 +82,12 @@ def demo(
 
 
 def _spec(seed: int) -> JoinSpec:
-    """A bid meets its auction up to ten minutes after it opened; bids wait for nothing."""
+    """A bid meets its auction up to half an hour after it opened; bids wait for nothing."""
     return JoinSpec(
         streams=("auctions", "bids"),
         on="auction_id",
         time={"auctions": "opened", "bids": "made"},
-        within={"auctions": "10 minutes", "bids": 0},
+        within={"auctions": f"{WINDOW_MINUTES} minutes", "bids": 0},
         importance="importance",
         split={"auctions": 1.0, "bids": 0.0},
         seed=seed,
@@ -91,8 +98,8 @@ def _explain(streams: Mapping[str, pa.Table]) -> None:
     say(
         f"Two streams: {streams['auctions'].num_rows:,} auctions that open one after the other, "
         f"and {streams['bids'].num_rows:,} bids on them.\n"
-        "A bid belongs to a result if it was made within 10 minutes after its auction opened. "
-        "Until then an auction has to be remembered.\n"
+        f"A bid belongs to a result if it was made within {WINDOW_MINUTES} minutes after its "
+        "auction opened. Until then an auction has to be remembered.\n"
         "Importance says what a result is worth: the price class of the bid or of the auction, "
         f"whichever is lower.\nThe same streams are joined {len(RUNS)} times: with room for all "
         f"that has to be remembered, then twice with room for a tenth of it."
@@ -102,17 +109,16 @@ def _explain(streams: Mapping[str, pa.Table]) -> None:
 def _warm_up(streams: Mapping[str, pa.Table]) -> None:
     """Load the compiled code before the clock runs; the first time on a machine it is compiled."""
     began = time.perf_counter()
-    with progress_of("loading the compiled join (the very first time takes a minute)"):
-        from tidegate.engine import JoinEngine
+    say("Loading the compiled join; the very first time on a machine this takes a minute ...")
+    from tidegate.engine import JoinEngine
 
-        few = {name: table.slice(0, 100) for name, table in streams.items()}
-        for _, policy, _ in RUNS:
-            spec = _spec(0) if policy is None else _spec(0).replace(memory=10, policy=policy)
-            # On Spark the clock comes from outside.
-            JoinEngine(spec).push(few)
-            JoinEngine(spec).push(few, watermark=0)
-    seconds = time.perf_counter() - began
-    say(f"Loaded the compiled join in {seconds:.1f} s.")
+    few = {name: table.slice(0, 100) for name, table in streams.items()}
+    for _, policy, _ in RUNS:
+        spec = _spec(0) if policy is None else _spec(0).replace(memory=10, policy=policy)
+        # On Spark the clock comes from outside.
+        JoinEngine(spec).push(few)
+        JoinEngine(spec).push(few, watermark=0)
+    say(f"Loaded in {time.perf_counter() - began:.1f} s.")
 
 
 def _limited(seed: int, policy: str | None, peak: float) -> tuple[JoinSpec, int | None]:
@@ -131,7 +137,7 @@ def _on_spark(seed: int, streams: Mapping[str, pa.Table], quiet: bool) -> list[d
             spec, budget = _limited(seed, policy, peak)
             say(f"Joining on Spark: {name} ...")
             ran = pipeline.run(name, spec, budget, quiet)
-            peak = peak or ran.stats["memory_rows_peak"]
+            peak = peak or ran.stats[PEAK]
             run = _run(name, spec, ran.stats, ran.rows_per_second)
             runs.append({**run, "downstream": {"begin": ran.window, "categories": ran.windows}})
     return runs
@@ -152,7 +158,7 @@ def _alone(seed: int, streams: Mapping[str, pa.Table]) -> list[dict[str, Any]]:
                 pass
         seconds = time.perf_counter() - began
         stats = engine.stats()
-        peak = peak or stats["memory_rows_peak"]
+        peak = peak or stats[PEAK]
         runs.append(_run(name, spec, stats, stats["rows_in"] / seconds))
     return runs
 
@@ -164,7 +170,7 @@ def _run(
         "name": name,
         "memory": spec.memory,
         "policy": None if spec.memory is None else spec.policy,
-        "memory_rows_peak": stats["memory_rows_peak"],
+        "memory_rows_peak": stats[PEAK],
         "rows_per_second": round(rows_per_second, 1),
         "stats": dict(stats),
     }
@@ -173,7 +179,7 @@ def _run(
 def _conclusion(runs: list[dict[str, Any]]) -> str:
     exact, random, ours = runs
     return (
-        f"With room for {ours['memory']:,} rows instead of {exact['memory_rows_peak']:,.0f}, "
+        f"With room for {ours['memory']:,} auctions instead of {exact['memory_rows_peak']:,.0f}, "
         f"forgetting by chance kept {random['importance_kept']:.0%} of the value, and tidegate "
         f"kept {ours['importance_kept']:.0%}."
     )
@@ -184,7 +190,7 @@ def _show(runs: list[dict[str, Any]], sentence: str) -> None:
 
     table = Table(show_edge=False)
     table.add_column("remembered")
-    for title in ("results kept", "importance kept", "rows at peak", "rows/s"):
+    for title in ("results kept", "importance kept", "auctions at peak", "rows/s"):
         table.add_column(title, justify="right")
     for run, (_, _, title) in zip(runs, RUNS, strict=True):
         table.add_row(
@@ -206,17 +212,13 @@ def _show_downstream(runs: list[dict[str, Any]]) -> None:
     from rich.table import Table
 
     begin = runs[0]["downstream"]["begin"]
-    title = f"Downstream, Spark summed up the results: {demo_spark.AGGREGATE_WINDOW} from {begin}"
+    title = f"Downstream: value of the results, {demo_spark.AGGREGATE_WINDOW} from {begin}"
     table = Table(show_edge=False, title=title, title_justify="left")
     table.add_column("category")
     for run in runs:
-        table.add_column(f"results, {run['name']}", justify="right")
-        table.add_column("value", justify="right")
+        table.add_column(run["name"], justify="right")
     for category in sorted(runs[0]["downstream"]["categories"]):
-        cells = []
-        for run in runs:
-            found = run["downstream"]["categories"].get(category, {})
-            cells += [f"{found.get('results', 0):,}", f"{found.get('importance', 0):,.0f}"]
-        table.add_row(category, *cells)
+        found = [run["downstream"]["categories"].get(category, {}) for run in runs]
+        table.add_row(category, *[f"{each.get('importance', 0):,.0f}" for each in found])
     console().print(table)
     console().print()
