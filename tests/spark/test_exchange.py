@@ -101,6 +101,8 @@ def test_a_killed_process_is_noticed(process: subprocess.Popen[str]) -> None:
     process.wait()
     with pytest.raises(LostEngineError):
         home.take(push([1]), None, None)
+    with pytest.raises(LostEngineError):
+        home.snapshot()
     home.release("second")
     assert exchange.find(KEY, "second") is None
     built = Here(KEY, Resident(JoinEngine(SPEC), SPEC.streams))

@@ -8,6 +8,7 @@ from collections import Counter
 import numpy as np
 import pyarrow as pa
 import pytest
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 from spark.feeds import EPOCH, SCHEMA, SECOND, Feed, Run, in_window, random_batches
 
@@ -162,6 +163,20 @@ def test_payload_of_any_type_streams(feed: Feed, columns: dict[str, str]) -> Non
     assert len(run.rows) > 20
     assert sorted(map(str, run.rows)) == sorted(map(str, expected.collect()))
     assert metrics(run.query).total["rows_out"] == len(run.rows)
+
+
+def test_batches_are_handed_to_a_function(pair: Feed) -> None:
+    left, right = (pair.stream(n).withWatermark("ts", "10 seconds") for n in ("left", "right"))
+    joined = window_join(left, right, on="k", time="ts", within="5 s")
+    found: list[tuple[int, int]] = []
+
+    def take(frame: DataFrame, batch: int) -> None:
+        found.extend((row.id, row.id_right) for row in frame.select("id", "id_right").collect())
+
+    writer = joined.writeStream.foreachBatch(take).trigger(availableNow=True)
+    writer.option("checkpointLocation", str(pair.root / "handed")).start().awaitTermination()
+    assert len(found) > 100
+    assert Counter(found) == pair.run(joined, "written").pairs("id", "id_right")
 
 
 def test_metrics_tell_rejections_and_skew(feed: Feed) -> None:
