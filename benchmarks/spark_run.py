@@ -108,6 +108,9 @@ def run_contestant(contestant: Contestant) -> Measured:
             # A JVM without memory may collect garbage for ever and answer nobody.
             os.killpg(process.pid, signal.SIGKILL)
             printed, _ = process.communicate()
+        except BaseException:
+            os.killpg(process.pid, signal.SIGKILL)
+            raise
     if not printed.strip():
         return Measured(ended="stopped answering, and was killed")
     return Measured(**json.loads(printed.splitlines()[-1]))
