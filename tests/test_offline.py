@@ -31,7 +31,7 @@ import tidegate as tg
 from tidegate.offline.optimum import METHODS, Optimum
 
 EXAMPLES = int(os.environ.get("TIDEGATE_EXAMPLES", settings().max_examples))
-MANY, SOME, FEW = (max(2, EXAMPLES // part) for part in (1, 3, 10))
+MANY, SOME, FEW = (max(2, EXAMPLES // part) for part in (2, 3, 10))
 TINY = Shape(rows=5, ticks=5)  # brute force tries all subsets of what is alive
 SOLVERS = ("flow", "dp", "esja")
 FORGET_ONLY_IF_FULL = ("random", "recent", "until-expiry", "simp")  # so there is a floor too

@@ -62,7 +62,10 @@ def retained(engine: tg.JoinEngine) -> dict[str, list[int]]:
 
 
 def check_victims(case: Case) -> None:
-    engine = tg.JoinEngine(case.spec)
+    # A stream whose columns show up late may change the codes of keys; counts of keys that have no
+    # retained tuple are lost then, which the twins do not follow.
+    schemas = {name: table.schema for push in case.pushes for name, table in push.tables.items()}
+    engine = tg.JoinEngine(case.spec, schemas)
     twin = (ValueJoin if case.spec.policy == "value" else ShedJoin)(case.spec)
     for push in case.pushes:
         table = engine.push(push.tables, watermark=push.watermark)
