@@ -12,7 +12,7 @@ from pyarrow import parquet
 
 import tidegate as tg
 from tidegate.lab.configuration import EXACT, OPTIMUM, Configuration, code_version
-from tidegate.lab.measure import MEASURED, has_optimum, measure
+from tidegate.lab.measure import MEASURED, measure
 from tidegate.lab.runner import Runner
 from tidegate.lab.store import Store
 
@@ -50,7 +50,6 @@ def test_counting_starts_where_it_is_told() -> None:
     assert (none["size"], none["importance"]) == (0, 0.0)
 
 
-@pytest.mark.skipif(not has_optimum(), reason="this version has no optimum yet")
 @pytest.mark.parametrize("start", [None, 100])
 def test_no_policy_keeps_more_than_the_optimum(start: int | None) -> None:
     best = measure(_limited(OPTIMUM, count_from=start))

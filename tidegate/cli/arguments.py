@@ -12,7 +12,7 @@ from typing import Annotated, Any
 
 import typer
 
-from tidegate.spec import SpecError, band, inner_product, overlap, rows
+from tidegate.spec import JoinSpec, SpecError, band, inner_product, overlap, rows
 
 STREAMS = ("left", "right")
 
@@ -191,3 +191,26 @@ def _columns(text: str) -> str | dict[str, str]:
             "differ"
         )
     return dict(zip(STREAMS, names, strict=True))
+
+
+def spec_of(
+    on: list[str], time: str, within: str, memory: str | None, policy: str, split_text: str,
+    importance: str | None, output_importance: str, index: str, lateness: str, ties: str,
+    bad_rows: str, seed: int,
+) -> JoinSpec:  # fmt: skip
+    """The spec that the options of a command ask for; what each may be, the spec checks."""
+    return JoinSpec(
+        on=[condition(text) for text in on],
+        time=by_stream("--time", time),
+        within=each(by_stream("--within", within), window),
+        memory=None if memory is None else whole_or_text(memory),
+        policy=policy,
+        split=split(split_text),
+        importance=None if importance is None else by_stream("--importance", importance),
+        output_importance=output_importance,  # type: ignore[arg-type]
+        index=by_stream("--index", index),
+        lateness=whole_or_text(lateness),
+        ties=ties,  # type: ignore[arg-type]
+        bad_rows=bad_rows,  # type: ignore[arg-type]
+        seed=seed,
+    )

@@ -68,21 +68,10 @@ def join(
       tidegate join a.arrow b.arrow --on band:price:-5:5 --time ts \\
           --within "100 rows" --index btree
     """
-    spec = JoinSpec(
-        on=[arguments.condition(text) for text in on],
-        time=arguments.by_stream("--time", time),
-        within=arguments.each(arguments.by_stream("--within", within), arguments.window),
-        memory=None if memory is None else arguments.whole_or_text(memory),
-        policy=policy,
-        split=arguments.split(split),
-        importance=None if importance is None else arguments.by_stream("--importance", importance),
-        output_importance=output_importance,  # type: ignore[arg-type]  # the spec checks it
-        index=arguments.by_stream("--index", index),
-        lateness=arguments.whole_or_text(lateness),
-        ties=ties,  # type: ignore[arg-type]
-        bad_rows=bad_rows,  # type: ignore[arg-type]
-        seed=seed,
-    )
+    spec = arguments.spec_of(
+        on, time, within, memory, policy, split, importance, output_importance, index, lateness,
+        ties, bad_rows, seed,
+    )  # fmt: skip
     if memory is None and not quiet and (policy, split) != ("auto", "auto"):
         say("tidegate: note: without --memory nothing is forgotten: --policy and --split are idle")
     _check_output(output, (left, right))

@@ -14,7 +14,6 @@ import typer
 
 from tidegate.cli import arguments
 from tidegate.cli.screen import answer, console, progress_of, say
-from tidegate.spec import JoinSpec
 
 Objective = Annotated[
     str,
@@ -64,21 +63,10 @@ def optimum(
       tidegate optimum a.csv b.csv --on k --time ts --within 600 \\
           --memory 1000 --policy simp --importance price --json
     """
-    spec = JoinSpec(
-        on=[arguments.condition(text) for text in on],
-        time=arguments.by_stream("--time", time),
-        within=arguments.each(arguments.by_stream("--within", within), arguments.window),
-        memory=None if memory is None else arguments.whole_or_text(memory),
-        policy=policy,
-        split=arguments.split(split),
-        importance=None if importance is None else arguments.by_stream("--importance", importance),
-        output_importance=output_importance,  # type: ignore[arg-type]  # the spec checks it
-        index=arguments.by_stream("--index", index),
-        lateness=arguments.whole_or_text(lateness),
-        ties=ties,  # type: ignore[arg-type]
-        bad_rows=bad_rows,  # type: ignore[arg-type]
-        seed=seed,
-    )
+    spec = arguments.spec_of(
+        on, time, within, memory, policy, split, importance, output_importance, index, lateness,
+        ties, bad_rows, seed,
+    )  # fmt: skip
     if memory is None and not quiet:
         say("tidegate: note: without --memory nothing is forgotten: the optimum is the exact join")
     from tidegate.cli import files
