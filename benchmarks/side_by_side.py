@@ -127,6 +127,11 @@ def in_fresh_process(
     return answer
 
 
+def _figure(value: float) -> str:
+    """A number that can be read: whole if it is large, three digits if it is small."""
+    return f"{value:,.0f}" if value >= 100 or value == 0 else f"{value:.3g}"
+
+
 def show(rows: Sequence[Row], console: Console) -> None:
     """Print the rows as a table."""
     table = Table("what", title=f"load average {os.getloadavg()[0]:.1f}, {os.cpu_count()} cores")
@@ -134,6 +139,6 @@ def show(rows: Sequence[Row], console: Console) -> None:
         table.add_column(heading, justify="right")
     table.add_column("unit")
     for row in rows:
-        figures = (f"{row['ours']:,.0f}", f"{row['theirs']:,.0f}", f"{row['ratio']:.2f}")
+        figures = (_figure(row["ours"]), _figure(row["theirs"]), f"{row['ratio']:.2f}")
         table.add_row(row["name"], *figures, row["unit"])
     console.print(table)

@@ -8,13 +8,12 @@ rows in = alive + expired + evicted + refused + too late + rejected.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from tidegate import snapshot
@@ -23,16 +22,17 @@ from tidegate.drivers.batching import arrivals_of, by_time, kept_rows, select
 from tidegate.drivers.binding import Binding, Encoded
 from tidegate.drivers.opening import shed_of
 from tidegate.drivers.options import SLOT_BYTES, state_of
+from tidegate.drivers.plan import INVERTED
 from tidegate.drivers.predicates import combined
+from tidegate.drivers.scratch import Scratch
 from tidegate.drivers.state import Output, Work
-from tidegate.encoding import plain_array
-from tidegate.payload import Payload, restored, row_sizes
+from tidegate.payload import Payload, row_sizes
 from tidegate.replay import replay
+from tidegate.results import Results
 from tidegate.shed.policies import recipe_of
 from tidegate.spec import JoinSpec, TidegateError
 from tidegate.streams import Arrivals
 
-OUTPUT_ROOM = 1 << 20  # results between two drains
 EXAMPLES_KEPT = 3
 SPARE_ROWS = 1024  # payload that may stay unused: compacting for less costs more than it frees
 
@@ -100,11 +100,10 @@ class JoinEngine:
         self._binding = binding
         self._schemas = list(binding.schemas)
         self._payloads = [None if schema is None else Payload(schema) for schema in self._schemas]
-        self._output_schema = self._make_output_schema()
         self._state = state_of(self.spec, binding)
+        self._results = Results(binding, self._payloads)
         self._disorder = [0] * len(self.spec.streams)  # the largest of all pushes
-        self._importance = np.zeros(0)
-        self._scratch: Output | None = None
+        self._scratch = Scratch()
         self._shed = shed_of(self.spec, binding, self._state)
 
     # --- pushing --------------------------------------------------------------------------
@@ -137,7 +136,7 @@ class JoinEngine:
         results = [] if arrivals is None else self._run(arrivals)
         self._compact()
         self._bytes_peak = max(self._bytes_peak, self._bytes_now())
-        return pa.concat_tables(results) if results else self._output_schema.empty_table()
+        return pa.concat_tables(results) if results else self._results.schema.empty_table()
 
     def _encode(self, binding: Binding, stream: int, table: pa.Table) -> Encoded:
         try:
@@ -191,18 +190,6 @@ class JoinEngine:
             self._state, self._shed, binding, known, saved, scale
         )
 
-    def _make_output_schema(self) -> pa.Schema:
-        fields: list[pa.Field] = []
-        taken = {"_importance", "_weight"}
-        for name, schema in zip(self.spec.streams, self._schemas, strict=True):
-            for field in schema or ():
-                label = field.name
-                while label in taken:
-                    label = f"{label}_{name}"
-                taken.add(label)
-                fields.append(field.with_name(label))
-        return pa.schema([*fields, pa.field("_importance", pa.float64())])
-
     def _refuse_bad_rows(
         self, given: Mapping[int, pa.Table], encoded: Mapping[int, Encoded]
     ) -> None:
@@ -255,7 +242,7 @@ class JoinEngine:
             return None
         nothing = select(part, np.zeros(0, np.int64))
         complete = [parts.get(stream, nothing) for stream in range(len(self.spec.streams))]
-        return arrivals_of(complete, rows, np.concatenate(sizes))
+        return arrivals_of(complete, rows, np.concatenate(sizes), self._scratch)
 
     def _count_rejected(self, stream: int, table: pa.Table, part: Encoded) -> None:
         seen = np.zeros(table.num_rows, np.bool_)
@@ -273,31 +260,28 @@ class JoinEngine:
 
     def _run(self, arrivals: Arrivals) -> list[pa.Table]:
         work = self._work(arrivals)
-        if self._scratch is None:
-            self._scratch = self._output(OUTPUT_ROOM)
-        output = self._scratch
+        output = self._results.room()
         tables: list[pa.Table] = []
         while True:
             need = self._drive(arrivals, work, output)
             if need == two_way.NEED_SLOTS:
-                capacity = 2 * len(self._state.slots)
+                ahead = int((arrivals.end - work.cursor).sum())
+                capacity = memory.larger_capacity(self._state, ahead)
                 self._state = memory.with_more_slots(self._state, capacity)
                 if self._shed is not None:
                     self._shed = opening.with_more_slots(self._shed, capacity)
-                work = work._replace(
-                    found=np.empty(capacity, np.int64), totals=np.zeros((capacity, 2))
-                )
+                work = work._replace(**self._candidates())
             elif need == two_way.NEED_NODES:
                 self._state = memory.with_more_nodes(self._state)
             elif need == two_way.NEED_ARENA:
                 self._state = memory.with_tidy_arena(self._state, _largest_set(arrivals))
             else:
                 if output.filled[0]:
-                    tables.append(self._drain(output))
+                    tables.append(self._results.drain(output, self._state.gate[0]))
                 if need == two_way.DONE:
                     return tables
                 if output.filled[1] > len(output.importance):
-                    output = self._output(int(output.filled[1]))
+                    output = self._results.room(int(output.filled[1]))
 
     def _drive(self, arrivals: Arrivals, work: Work, output: Output) -> int:
         if self.spec.ties == "instant":
@@ -307,74 +291,24 @@ class JoinEngine:
         driver = in_order.run if in_order.serves(self._state) else two_way.run
         return int(driver(self._state, arrivals, work, output))
 
-    def _work(self, arrivals: Arrivals) -> Work:
+    def _candidates(self) -> dict[str, NDArray[Any]]:
+        """Room for what one probe finds."""
         capacity = len(self._state.slots)
+        inverted = INVERTED in self._state.lanes.index
+        return {
+            "found": np.empty(capacity, np.int64),
+            "totals": np.zeros((capacity if inverted else 1, 2)),
+        }
+
+    def _work(self, arrivals: Arrivals) -> Work:
         groups = len(arrivals.time) if self.spec.ties == "instant" else 0
         return Work(
             cursor=arrivals.begin.copy(),
-            found=np.empty(capacity, np.int64),
-            totals=np.zeros((capacity, 2)),
+            **self._candidates(),
             group=np.zeros((groups, 3), np.int64),
-            bucket=in_order.room_for_buckets(len(arrivals.time)),
+            bucket=in_order.room_for_buckets(self._scratch, len(arrivals.time)),
             hashed=np.zeros(1, np.int64),
         )
-
-    def _output(self, room: int) -> Output:
-        return Output(
-            rows=np.empty((len(self.spec.streams), room), np.int64),
-            importance=np.empty(room, np.float64),
-            filled=np.zeros(2, np.int64),
-        )
-
-    def _drain(self, output: Output) -> pa.Table:
-        """The results so far as a table; the output is empty then."""
-        count = int(output.filled[0])
-        output.filled[0] = 0
-        columns: list[pa.ChunkedArray] = []
-        parts: list[pa.Table] = []
-        for payload, rows in zip(self._payloads, output.rows, strict=True):
-            assert payload is not None
-            parts.append(payload.gather(rows[:count]))
-            columns += [
-                restored(column, field.type)
-                for column, field in zip(parts[-1].columns, payload.schema, strict=True)
-            ]
-        if self._state.gate[0].has_importance:
-            importance = output.importance[:count].copy()
-        else:
-            importance = self._same_importance(count)
-        table = pa.Table.from_arrays([*columns, pa.array(importance)], schema=self._output_schema)
-        return self._without_false_matches(table, parts, importance)
-
-    def _same_importance(self, count: int) -> NDArray[np.float64]:
-        """The importance of results where every tuple counts as 1: one array for all tables."""
-        if len(self._importance) < count:
-            self._importance = np.full(count, combined(self._state.gate[0].combine, 1.0, 1.0))
-            self._importance.flags.writeable = False
-        return self._importance[:count]
-
-    def _without_false_matches(
-        self, table: pa.Table, parts: Sequence[pa.Table], importance: NDArray[np.float64]
-    ) -> pa.Table:
-        """Where keys are hashed, drop results whose codes are equal but whose keys are not."""
-        key = self._binding.key
-        if key is None or key.exact:
-            return table
-        same: Any = None
-        for names, kind in zip(self._binding.key_columns, key.kinds, strict=True):
-            first, second = (
-                plain_array(part.column(name), kind)
-                for part, name in zip(parts, names, strict=True)
-            )
-            equal = pc.equal(first, second)
-            same = equal if same is None else pc.and_(same, equal)
-        false = table.num_rows - (pc.sum(same).as_py() or 0)
-        if false == 0:
-            return table
-        gate = self._state.gate[0]
-        gate.results -= false
-        gate.importance_out -= importance[~same.to_numpy(zero_copy_only=False)].sum()
-        return table.filter(same)
 
     def _alive_from(self, stream: int) -> int:
         """An address before which no payload row of the stream is alive.

@@ -11,6 +11,7 @@ Arrow's own `take`, which serves all others).
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -72,8 +73,9 @@ def _joined(tables: list[pa.Table]) -> pa.Table:
 
 @kernel
 def _pick(values, addresses, base, out):
-    for k in range(len(out)):
-        out[k] = values[addresses[k] - base]
+    # Unsigned: for signed indexes numba asks each time whether they count from the end.
+    for k in range(np.uint64(len(out))):
+        out[k] = values[np.uint64(addresses[k] - base)]
 
 
 _WIDTHS = {8: np.uint8, 16: np.uint16, 32: np.uint32, 64: np.uint64}
@@ -178,25 +180,26 @@ class Payload:
         self._segments = []
         return np.arange(len(alive), dtype=np.int64) + self.append(table)
 
-    def gather(self, addresses: Addresses) -> pa.Table:
-        """The rows at these addresses, in this order, as they are stored."""
+    def gather(self, addresses: Addresses, columns: Sequence[int] | None = None) -> pa.Table:
+        """The rows at these addresses, in this order, as they are stored; all columns or some."""
+        wanted = list(range(len(self._storage)) if columns is None else columns)
         if len(addresses) == 0 or not self._segments:
-            return self._storage.empty_table()
+            return self._storage.empty_table().select(wanted)
         if len(self._segments) > 1 and 2 * len(addresses) >= self.rows:
             joined = _joined([segment.table for segment in self._segments])
             self._segments = [_Segment(self._segments[0].base, joined)]
         if len(self._segments) == 1:
             only = self._segments[0]
-            return _taken(only.table, addresses, only.base)
-        return self._gather_from_many(addresses)
+            return _taken(only.table.select(wanted), addresses, only.base)
+        return self._gather_from_many(addresses, wanted)
 
-    def _gather_from_many(self, addresses: Addresses) -> pa.Table:
+    def _gather_from_many(self, addresses: Addresses, wanted: list[int]) -> pa.Table:
         bases = np.array([segment.base for segment in self._segments])
         home = np.searchsorted(bases, addresses, side="right") - 1
         order = np.argsort(home, kind="stable")
         bounds = np.searchsorted(home[order], np.arange(len(bases) + 1))
         parts = [
-            _taken(segment.table, addresses[order[first:last]], segment.base)
+            _taken(segment.table.select(wanted), addresses[order[first:last]], segment.base)
             for segment, first, last in zip(self._segments, bounds, bounds[1:], strict=False)
             if last > first
         ]

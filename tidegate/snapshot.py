@@ -22,6 +22,7 @@ from tidegate import heap
 from tidegate.drivers import learned, memory, opening
 from tidegate.drivers.batching import arrivals_of
 from tidegate.drivers.binding import Binding
+from tidegate.drivers.scratch import Scratch
 from tidegate.drivers.state import State
 from tidegate.index import inverted
 from tidegate.payload import Payload, restored
@@ -260,7 +261,7 @@ def write_codes(
         state.importance[line] = encoded.importance
     state.values[line] = encoded.values
     if encoded.sets:
-        arrivals = arrivals_of([encoded], [line], np.zeros(0, np.int64))
+        arrivals = arrivals_of([encoded], [line], np.zeros(0, np.int64), Scratch())
         needed = int(arrivals.spans[:, :, 1].sum())
         if state.arena_used[0] + needed > len(state.arena):
             state = memory.with_tidy_arena(state, needed)

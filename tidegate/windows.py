@@ -96,9 +96,15 @@ def records(kind: np.dtype[Any], shape: int) -> Records:
 def unused_slots(capacity: int) -> tuple[Records, Records, Records]:
     """`capacity` slots in a chain of unused ones, their notes, and the record of the pool."""
     slots, notes, pool = records(SLOT, capacity), records(NOTE, capacity), records(POOL, 1)
-    slots.newer = np.arange(1, capacity + 1)
+    _chain(slots, 0)
     pool.unused = capacity
     return slots, notes, pool
+
+
+@kernel
+def _chain(slots, first):
+    for slot in range(first, len(slots)):
+        slots[slot].newer = slot + 1
 
 
 def grown_slots(
@@ -110,10 +116,14 @@ def grown_slots(
     on when the array grew.
     """
     before = len(slots)
-    more_slots, more_notes, _ = unused_slots(capacity)
+    more_slots = records(SLOT, capacity)
     more_slots[:before] = slots
-    if pool[0].tracked:  # otherwise nothing was noted, and the system need not give the pages
+    _chain(more_slots, before)
+    if pool[0].tracked:
+        more_notes = records(NOTE, capacity)
         more_notes[:before] = notes
+    else:  # nothing was noted, and the system need not give the pages
+        more_notes = np.empty(capacity, NOTE).view(np.recarray)
     if pool[0].unused == 0:
         pool[0].first_unused = before
     else:
@@ -126,7 +136,8 @@ def grown_slots(
 
 
 @kernel
-def _close_gaps(notes, tracked, lane, line):
+def close_gaps(notes, tracked, lane, line):
+    """Move a line to the beginning of its array, without gaps."""
     end = 0
     for position in range(lane.begin, lane.end):
         slot = line[position]
@@ -148,7 +159,7 @@ def occupy(slots, notes, pool, lanes, lines, stream, time):
     pool[0].alive += 1
     lane = lanes[stream]
     if lane.end == lines.shape[1]:
-        _close_gaps(notes, pool[0].tracked, lane, lines[stream])
+        close_gaps(notes, pool[0].tracked, lane, lines[stream])
     lines[stream, lane.end] = slot
     slots[slot].time = time
     lane.newest = max(time, lane.newest)

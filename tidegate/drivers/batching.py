@@ -7,12 +7,12 @@ stream (stable), and each row knows the address of its payload.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tidegate.drivers.binding import Encoded
+from tidegate.drivers.scratch import Scratch
 from tidegate.streams import Arrivals
 
 
@@ -49,26 +49,25 @@ def by_time(encoded: Encoded, base: int) -> tuple[Encoded, NDArray[np.int64], in
     return encoded, address, 0
 
 
-def _joined(parts: Sequence[NDArray[Any]]) -> NDArray[Any]:
-    return np.concatenate(parts) if len(parts) > 1 else parts[0]
-
-
 def arrivals_of(
-    parts: Sequence[Encoded], rows: Sequence[NDArray[np.int64]], sizes: NDArray[np.int64]
+    parts: Sequence[Encoded],
+    rows: Sequence[NDArray[np.int64]],
+    sizes: NDArray[np.int64],
+    scratch: Scratch,
 ) -> Arrivals:
-    """All streams of a push, one after the other."""
+    """All streams of a push, one after the other; good until the next push."""
     counts = [len(part.time) for part in parts]
     ends = np.cumsum(counts, dtype=np.int64)
-    values = np.ascontiguousarray(_joined([part.values for part in parts]))
+    values = np.ascontiguousarray(np.concatenate([part.values for part in parts]))
     spans, items, weights = _joined_sets(parts, int(ends[-1]))
     return Arrivals(
         begin=ends - np.array(counts, np.int64),
         end=ends,
-        time=_joined([part.time for part in parts]),
-        code=_joined([part.code for part in parts]),
-        row=_joined(rows),
-        importance=_joined([part.importance for part in parts]),
-        matchable=_joined([part.matchable for part in parts]),
+        time=scratch.joined("time", [part.time for part in parts]),
+        code=scratch.joined("code", [part.code for part in parts]),
+        row=scratch.joined("row", rows),
+        importance=scratch.joined("importance", [part.importance for part in parts]),
+        matchable=scratch.joined("matchable", [part.matchable for part in parts]),
         values=values,
         reals=values.view(np.float64),
         spans=spans,

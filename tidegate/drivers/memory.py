@@ -75,6 +75,18 @@ def _longer(array: NDArray[Any], length: int, axis: int = 0) -> NDArray[Any]:
     return np.concatenate([array, filler], axis=axis)
 
 
+def larger_capacity(state: State, ahead: int) -> int:
+    """Twice the slots, or up to eight times as many if the arrivals `ahead` may fill them.
+
+    So a first large push grows the arrays a few times only, and they never have room for more than
+    twice what is alive and one push.
+    """
+    capacity = 2 * len(state.slots)
+    while capacity < min(8 * len(state.slots), int(state.pool[0].alive) + ahead):
+        capacity *= 2
+    return capacity
+
+
 def with_more_slots(state: State, capacity: int) -> State:
     """The same join with room for `capacity` tuples."""
     slots, notes = windows.grown_slots(state.slots, state.notes, state.pool, capacity)
@@ -173,6 +185,7 @@ def start_tracking(state: State) -> None:
     state.pool[0].tracked = 1
     line = alive_slots(state)
     notes = state.notes
+    notes[:] = np.zeros(1, notes.dtype)
     for stream in range(len(state.lanes)):
         notes.stream[line_of(state, stream)] = stream
     by_arrival = line[np.lexsort((notes.stream[line], state.slots.time[line]))]
