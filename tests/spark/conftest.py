@@ -15,7 +15,8 @@ from tidegate.spark import configure
 from tidegate.spec import JoinSpec, band, overlap
 
 
-def compile_kernels() -> None:
+@pytest.fixture(scope="session", autouse=True)
+def compiled() -> None:
     """Let this process compile what the workers will load, or each of them would compile it."""
     moment = pa.array([0, 1], pa.timestamp("us", "UTC"))
     columns = {"k": [1, 2], "x": [0.5, 1.5], "tags": [[1, 2], [1, 2]], "ts": moment}
@@ -30,7 +31,6 @@ def compile_kernels() -> None:
 
 @pytest.fixture(scope="session")
 def session() -> Iterator[SparkSession]:
-    compile_kernels()
     builder = (
         SparkSession.builder.master("local[2]")
         .appName("tidegate tests")
