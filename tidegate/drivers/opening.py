@@ -218,7 +218,8 @@ def _codes(binding: Binding, keys: list[Any]) -> NDArray[np.int64]:
 
 def _longer(array: Any, length: int) -> Any:
     more = np.zeros((length, *array.shape[1:]), array.dtype)
-    more[: len(array)] = array
+    # As plain bytes: numpy copies records one by one.
+    more[: len(array)].reshape(-1).view(np.uint8)[:] = array.reshape(-1).view(np.uint8)
     return more.view(type(array))
 
 
@@ -239,9 +240,10 @@ def with_more_slots(shed: Shed, slots: int) -> Shed:
     members.order[before:] = budget.NOT_A_MEMBER
     shed = shed._replace(members=members)
     if shed.rule[0].standing != BY_AGE:
-        heaps = np.zeros((len(shed.queues), 2 * slots), queue.ENTRY).view(np.recarray)
-        heaps[:, : shed.heaps.shape[1]] = shed.heaps
-        shed = shed._replace(heaps=heaps)
+        heaps = np.zeros((len(shed.queues), 2 * slots), queue.ENTRY)
+        for stream, heap in enumerate(shed.heaps):
+            heaps[stream, : len(heap)].view(np.uint8)[:] = heap.view(np.uint8)
+        shed = shed._replace(heaps=heaps.view(np.recarray))
     if shed.rule[0].keyed:
         # As many more as there are more slots; the rest was for the logs.
         shed = _with_keys(shed, len(shed.frequency.keys) - 1 + 2 * (slots - before))
