@@ -101,7 +101,7 @@ def grown(frequency: Frequency, keys: int) -> Frequency:
         return frequency
     records = _records(KEY, keys + 1)
     records.next_free = -1
-    records[:before] = frequency.keys
+    records[:before].view(np.uint8)[:] = frequency.keys.view(np.uint8)  # numpy copies one by one
     counts = np.zeros((keys + 1, frequency.counts.shape[1]), np.float64)
     counts[:before] = frequency.counts
     held = np.zeros(counts.shape, np.int32)
@@ -257,7 +257,9 @@ def warm_place(table, code):
 def warm_key(keys, counts, key):
     """Bring a key and its counts near."""
     prefetch(keys.ctypes.data + key * keys.itemsize)
-    prefetch(counts.ctypes.data + key * counts.shape[1] * 8)
+    address = counts.ctypes.data + key * counts.shape[1] * 8
+    prefetch(address)
+    prefetch(address + counts.shape[1] * 8 - 1)
 
 
 @inlined
