@@ -10,8 +10,10 @@ import numpy as np
 
 from tidegate import windows
 from tidegate.drivers import two_way
+from tidegate.drivers.plan import HASH
 from tidegate.drivers.two_way import ANYBODY, DONE, NEED_OUTPUT
 from tidegate.estimate import age_curve, frequency, importance
+from tidegate.index import hash_table
 from tidegate.kernel import inlined, kernel, prefetch
 from tidegate.shed import ages, budget, learning, leaving, plan, worth
 from tidegate.shed.ledger import AGE, BY_AGE, BY_KEY, CUMULATIVE, OUTPUT, RANDOM, VALUE
@@ -247,6 +249,9 @@ def make_room(state, shed, stream, size, priority, base):
         else:
             state.lanes[loser].evicted += 1
         forget(state, shed, loser, slot, complete)
+        if not complete and shed.rule[0].standing != BY_AGE:
+            leaving.drop_top(shed, loser, slot)
+            warm_victim(state, shed, loser)
     return stays
 
 
@@ -309,30 +314,133 @@ def settle_key(shed, key):
 
 @inlined
 def look_ahead(state, shed, arrivals, stream, arrival):
-    """Bring near what the counts of soon arrivals, and of those soon counted out, will touch."""
-    two_way.look_ahead(state, arrivals, stream, arrival)
+    """Bring near what soon arrivals, those soon counted out and the next victims will touch."""
+    last = arrivals.end[stream] - 1
+    far = arrivals.code[min(arrival + 2 * two_way.AHEAD, last)]
+    soon = arrivals.code[min(arrival + two_way.AHEAD, last)]
+    next_ = arrivals.code[min(arrival + two_way.AHEAD // 2, last)]
+    if state.lanes[0].index == HASH and state.lanes[1].index == HASH:
+        warm_index(state, shed, stream, far, soon, next_)
     if shed.rule[0].keyed:
-        book = shed.frequency
-        last = arrivals.end[stream] - 1
-        ahead = min(arrival + 2 * two_way.AHEAD, last)
-        frequency.warm_place(book.table, arrivals.code[ahead])
-        ahead = min(arrival + two_way.AHEAD, last)
-        place = frequency.place_of(book.table, arrivals.code[ahead])
-        key = np.int64(max(0, book.table[place]))
+        warm_keys(shed, stream, far, soon, next_)
+    warm_expiring(state, shed, stream)
+    if shed.rule[0].standing != BY_AGE:
+        warm_around_victim(state, shed, stream)
+
+
+@inlined
+def warm_index(state, shed, stream, far, soon, next_):
+    """The chains that soon arrivals will probe and join, and the members that they will meet."""
+    other = 1 - stream
+    hash_table.warm_bucket(state.buckets, hash_table.bucket_of(state.buckets, far))
+    bucket = hash_table.bucket_of(state.buckets, soon)
+    hash_table.warm_chain(state.buckets, state.slots, other, hash_table.OLDEST, bucket)
+    hash_table.warm_chain(state.buckets, state.slots, stream, hash_table.NEWEST, bucket)
+    bucket = hash_table.bucket_of(state.buckets, next_)
+    hash_table.warm_second(state.buckets, state.slots, other, bucket)
+    if shed.rule[0].kind == CUMULATIVE or shed.rule[0].kind == VALUE or shed.rule[0].watched:
+        slot = np.int64(state.buckets[bucket, other, hash_table.OLDEST])
+        if slot >= 0:
+            warm_member(shed, slot)
+
+
+@inlined
+def warm_keys(shed, stream, far, soon, next_):
+    """The keys of soon arrivals and of those soon counted out; by key, whom they will join."""
+    book = shed.frequency
+    frequency.warm_place(book.table, far)
+    key = np.int64(max(0, book.table[frequency.place_of(book.table, soon)]))
+    frequency.warm_key(book.keys, book.counts, key)
+    warm_group(shed, key)
+    key = np.int64(max(0, book.table[frequency.place_of(book.table, next_)]))
+    warm_root(shed, key, stream)
+    if shed.rule[0].statistics == frequency.WINDOW:
+        key = frequency.line_ahead(book.pages, book.log, stream, 2 * two_way.AHEAD)
         frequency.warm_key(book.keys, book.counts, key)
         warm_group(shed, key)
-        if shed.rule[0].statistics == frequency.WINDOW:
-            key = frequency.line_ahead(book.pages, book.log, stream, 2 * two_way.AHEAD)
-            frequency.warm_key(book.keys, book.counts, key)
-            warm_group(shed, key)
-            key = frequency.line_ahead(book.pages, book.log, stream, two_way.AHEAD)
-            frequency.warm_place(book.table, book.keys[key].code)
+        key = frequency.line_ahead(book.pages, book.log, stream, two_way.AHEAD)
+        frequency.warm_place(book.table, book.keys[key].code)
+        warm_root(shed, key, 1 - stream)
 
 
 @inlined
 def warm_group(shed, key):
     if shed.rule[0].standing == BY_KEY:
-        prefetch(shed.groups.ctypes.data + key * shed.groups.shape[1] * shed.groups.itemsize)
+        size = shed.groups.shape[1] * shed.groups.itemsize
+        prefetch(shed.groups.ctypes.data + key * size)
+        prefetch(shed.groups.ctypes.data + (key + 1) * size - 1)
+
+
+@inlined
+def warm_root(shed, key, stream):
+    if shed.rule[0].standing == BY_KEY:
+        slot = np.int64(shed.groups[key, stream].root)
+        if slot >= 0:
+            warm_member(shed, slot)
+
+
+@inlined
+def warm_member(shed, slot):
+    address = shed.members.ctypes.data + slot * shed.members.itemsize
+    prefetch(address)
+    prefetch(address + shed.members.itemsize - 1)
+
+
+@inlined
+def warm_slot(state, shed, slot):
+    warm_member(shed, slot)
+    prefetch(state.slots.ctypes.data + slot * state.slots.itemsize)
+    address = state.notes.ctypes.data + slot * state.notes.itemsize
+    prefetch(address)
+    prefetch(address + state.notes.itemsize - 1)
+
+
+@inlined
+def warm_victim(state, shed, stream):
+    """The next victim stands at the top: bring near what it holds."""
+    if shed.queues[stream].near > 0:
+        holder = np.int64(shed.heaps[stream, 0].holder)
+        if shed.rule[0].standing == BY_KEY:
+            frequency.warm_key(shed.frequency.keys, shed.frequency.counts, holder)
+            warm_group(shed, holder)
+        else:
+            warm_slot(state, shed, holder)
+
+
+@inlined
+def warm_around_victim(state, shed, stream):
+    """What it holds is near by now: bring near what that names."""
+    if shed.queues[stream].near > 0:
+        holder = np.int64(shed.heaps[stream, 0].holder)
+        if shed.rule[0].standing == BY_KEY:
+            slot = np.int64(shed.groups[holder, stream].root)
+            code = shed.frequency.keys[holder].code
+            if slot >= 0:
+                warm_slot(state, shed, slot)
+        else:
+            code = state.slots[holder].code
+            if shed.rule[0].keyed:
+                key = np.int64(shed.members[holder].key)
+                frequency.warm_key(shed.frequency.keys, shed.frequency.counts, key)
+        hash_table.warm_bucket(state.buckets, hash_table.bucket_of(state.buckets, code))
+
+
+@inlined
+def warm_expiring(state, shed, stream):
+    """The heads of a line leave next, if nobody makes them leave before."""
+    lane = state.lanes[stream]
+    if lane.begin + 2 * two_way.AHEAD < lane.end:
+        slot = np.int64(state.lines[stream, lane.begin + 2 * two_way.AHEAD])
+        if slot >= 0:
+            warm_slot(state, shed, slot)
+        slot = np.int64(state.lines[stream, lane.begin + two_way.AHEAD])
+        if slot >= 0:
+            bucket = hash_table.bucket_of(state.buckets, state.slots[slot].code)
+            hash_table.warm_bucket(state.buckets, bucket)
+            if shed.rule[0].keyed:
+                key = np.int64(shed.members[slot].key)
+                frequency.warm_key(shed.frequency.keys, shed.frequency.counts, key)
+                warm_group(shed, key)
 
 
 @kernel

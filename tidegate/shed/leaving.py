@@ -9,35 +9,29 @@ from __future__ import annotations
 
 import numpy as np
 
-from tidegate.kernel import inlined, kernel
-from tidegate.shed import queue, worth
+from tidegate.kernel import inlined, kernel, prefetch
+from tidegate.shed import tiers, worth
+from tidegate.shed.ledger import BY_KEY
 
 NOBODY = -1
+AHEAD = 8  # entries: far enough to hide a cache miss
 _SMALLEST_SCALE = 1e-280  # stored priorities grow as the scale falls; before they overflow: anew
 
 
 @kernel
 def rebuild_by_tuple(queues, heaps, members, stream):
-    """A heap with one entry for each member of the stream."""
-    heap = heaps[stream]
-    count = 0
+    """A queue with one entry for each member of the stream."""
+    tiers.clear(queues, stream)
     for slot in range(len(members)):
         member = members[slot]
         if member.order >= 0 and member.stream == stream and member.monitor < 0:
-            heap[count].priority = member.priority
-            heap[count].basis = member.basis
-            heap[count].order = member.order
-            heap[count].holder = slot
-            count += 1
-    queues[stream].count = count
-    queue.heapify(heap, count)
+            tiers.append(queues, heaps, stream, member.priority, member.basis, member.order, slot)
 
 
 @kernel
 def rebuild_by_key(rule, queues, heaps, members, groups_, counts, stream):
-    """A heap with one entry for each key that has members in the stream."""
-    heap = heaps[stream]
-    count = 0
+    """A queue with one entry for each key that has members in the stream."""
+    tiers.clear(queues, stream)
     for key in range(len(groups_)):
         group = groups_[key, stream]
         if group.root >= 0:
@@ -45,46 +39,80 @@ def rebuild_by_key(rule, queues, heaps, members, groups_, counts, stream):
             part = worth.key_worth(rule, counts, key, stream)
             group.queued = worth.group_priority(rule, part, first.basis)
             group.queued_order = first.order
-            heap[count].priority = group.queued
-            heap[count].basis = first.basis
-            heap[count].order = first.order
-            heap[count].holder = key
-            count += 1
-    queues[stream].count = count
-    queue.heapify(heap, count)
+            tiers.append(queues, heaps, stream, group.queued, first.basis, first.order, key)
+
+
+@kernel
+def _come_near_by_tuple(queues, heaps, members, stream):
+    """Bring the next entries to the near tier, without the dead, and each with what it is worth."""
+    heap = heaps[stream]
+    found = tiers.refill(queues, heaps, stream)
+    for at in range(found):
+        soon = np.int64(heap[min(at + AHEAD, found - 1)].holder)
+        prefetch(members.ctypes.data + soon * members.itemsize)
+        entry = heap[at]
+        member = members[entry.holder]
+        if member.order == entry.order and entry.priority <= member.priority:
+            tiers.keep(
+                queues, heaps, stream, member.priority, member.basis, member.order, entry.holder
+            )
+    tiers.end_refill(queues, heaps, stream)
 
 
 @kernel
 def first_by_tuple(queues, heaps, members, stream):
     """The slot with the smallest stored priority, or NOBODY."""
-    heap = heaps[stream]
-    count = queues[stream].count
     found = np.int64(NOBODY)
-    while count > 0:
-        top = heap[0]
+    while queues[stream].count > 0:
+        if queues[stream].near == 0:
+            _come_near_by_tuple(queues, heaps, members, stream)
+            continue
+        top = heaps[stream, 0]
         member = members[top.holder]
         if member.order != top.order or top.priority > member.priority:
-            count = queue.pop(heap, count)
+            tiers.pop(queues, heaps, stream)
         elif top.priority < member.priority:
-            queue.replace_top(heap, count, member.priority, member.basis, member.order)
+            tiers.move_top(queues, heaps, stream, member.priority, member.basis, member.order)
         else:
             found = np.int64(top.holder)
             break
-    queues[stream].count = count
     return found
+
+
+@kernel
+def _come_near_by_key(rule, queues, heaps, members, groups_, counts, stream):
+    """See `_come_near_by_tuple`."""
+    heap = heaps[stream]
+    found = tiers.refill(queues, heaps, stream)
+    for at in range(found):
+        soon = np.int64(heap[min(at + 2 * AHEAD, found - 1)].holder)
+        prefetch(groups_.ctypes.data + soon * groups_.shape[1] * groups_.itemsize)
+        prefetch(counts.ctypes.data + soon * counts.shape[1] * 8)
+        soon = np.int64(groups_[heap[min(at + AHEAD, found - 1)].holder, stream].root)
+        prefetch(members.ctypes.data + max(np.int64(0), soon) * members.itemsize)
+        entry = heap[at]
+        group = groups_[entry.holder, stream]
+        if group.root >= 0 and entry.priority == group.queued and entry.order == group.queued_order:
+            first = members[group.root]
+            part = worth.key_worth(rule, counts, entry.holder, stream)
+            group.queued = worth.group_priority(rule, part, first.basis)
+            group.queued_order = first.order
+            tiers.keep(queues, heaps, stream, group.queued, first.basis, first.order, entry.holder)
+    tiers.end_refill(queues, heaps, stream)
 
 
 @kernel
 def first_by_key(rule, queues, heaps, members, groups_, counts, stream):
     """The slot with the smallest present priority, or NOBODY; its priority is in its group."""
-    heap = heaps[stream]
-    count = queues[stream].count
     found = np.int64(NOBODY)
-    while count > 0:
-        top = heap[0]
+    while queues[stream].count > 0:
+        if queues[stream].near == 0:
+            _come_near_by_key(rule, queues, heaps, members, groups_, counts, stream)
+            continue
+        top = heaps[stream, 0]
         group = groups_[top.holder, stream]
         if group.root < 0 or top.priority != group.queued or top.order != group.queued_order:
-            count = queue.pop(heap, count)
+            tiers.pop(queues, heaps, stream)
             continue
         first = members[group.root]
         part = worth.key_worth(rule, counts, top.holder, stream)
@@ -94,9 +122,21 @@ def first_by_key(rule, queues, heaps, members, groups_, counts, stream):
             break
         group.queued = priority
         group.queued_order = first.order
-        queue.replace_top(heap, count, priority, first.basis, first.order)
-    queues[stream].count = count
+        tiers.move_top(queues, heaps, stream, priority, first.basis, first.order)
     return found
+
+
+@inlined
+def drop_top(shed, stream, slot):
+    """A victim has left: drop its entry now, so that the next victim is known early."""
+    if shed.queues[stream].near > 0:
+        holder = np.int64(shed.heaps[stream, 0].holder)
+        if shed.rule[0].standing == BY_KEY:
+            is_dead = shed.groups[holder, stream].root < 0
+        else:
+            is_dead = holder == slot
+        if is_dead:
+            tiers.pop(shed.queues, shed.heaps, stream)
 
 
 @kernel
@@ -112,14 +152,12 @@ def reweigh(rule, queues, heaps, members, groups_, counts, key, stream):
     part = worth.key_worth(rule, counts, key, stream)
     priority = worth.group_priority(rule, part, first.basis)
     if priority < group.queued or (priority == group.queued and first.order != group.queued_order):
-        if queues[stream].count == heaps.shape[1]:
+        if queues[stream].count >= tiers.room(heaps):
             rebuild_by_key(rule, queues, heaps, members, groups_, counts, stream)
         else:
             group.queued = priority
             group.queued_order = first.order
-            queues[stream].count = queue.push(
-                heaps[stream], queues[stream].count, priority, first.basis, first.order, key
-            )
+            tiers.push(queues, heaps, stream, priority, first.basis, first.order, key)
 
 
 @kernel
@@ -130,12 +168,10 @@ def store(queues, heaps, members, slot, priority):
     member.priority = priority
     if falls:
         stream = member.stream
-        if queues[stream].count == heaps.shape[1]:
+        if queues[stream].count >= tiers.room(heaps):
             rebuild_by_tuple(queues, heaps, members, stream)
         else:
-            queues[stream].count = queue.push(
-                heaps[stream], queues[stream].count, priority, member.basis, member.order, slot
-            )
+            tiers.push(queues, heaps, stream, priority, member.basis, member.order, slot)
 
 
 @kernel

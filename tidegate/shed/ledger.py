@@ -51,7 +51,15 @@ RULE = np.dtype(
 
 QUEUE = np.dtype(
     [
-        ("count", np.int64),  # entries in its heap, dead ones included
+        ("count", np.int64),  # entries of its queue, dead ones included; see `tiers`
+        ("near", np.int64),  # of which so many in the near tier
+        ("middle", np.int64),  # and so many in the middle one
+        ("near_priority", np.float64),  # bounds of the tiers
+        ("near_basis", np.float64),
+        ("near_order", np.int64),
+        ("middle_priority", np.float64),
+        ("middle_basis", np.float64),
+        ("middle_order", np.int64),
         ("members", np.int64),  # tuples that can be victims
         ("scale", np.float64),  # priority = what is stored x scale (CUMULATIVE)
         ("seen", np.int64),  # tuples taken

@@ -37,7 +37,7 @@ def before(one, other):
 
 
 @kernel
-def _copy(heap, target, source):
+def copy(heap, target, source):
     heap[target].priority = heap[source].priority
     heap[target].basis = heap[source].basis
     heap[target].order = heap[source].order
@@ -56,7 +56,7 @@ def push(heap, count, priority, base, order, holder):
         if above.priority == priority:
             if above.basis < base or (above.basis == base and above.order < order):
                 break
-        _copy(heap, at, parent)
+        copy(heap, at, parent)
         at = parent
     heap[at].priority = priority
     heap[at].basis = base
@@ -83,7 +83,7 @@ def _sink(heap, count, hole, priority, base, order, holder):
         if priority == below.priority:
             if base < below.basis or (base == below.basis and order < below.order):
                 break
-        _copy(heap, at, best)
+        copy(heap, at, best)
         at = best
     heap[at].priority = priority
     heap[at].basis = base

@@ -1,0 +1,221 @@
+"""A queue in three tiers: a small heap, and behind it two heaps of rubble.
+
+Law: every entry of the near tier stands before every entry of the middle tier, and these before
+those of the far tier; only the near tier is in order. Where a tier ends is its *bound*, the last
+entry (by the order of `queue`) that may stand in it. Which entry is the first does not depend on
+where the bounds lie.
+
+    array of a stream   [ near (a heap) ... NEAR | far ....................... | middle ....... | ]
+
+A heap of all entries is read all over at each step, and half of each step is spent waiting for
+memory once it outgrows the CPU's caches. Here most entries are written once to the end of the far
+tier and read in passing, one after the other, when the tiers before it are used up: a tier is
+filled from the next by one pass that picks what lies below a bound guessed from a sample. With n
+entries and a middle tier of the order of sqrt(NEAR n), an entry is passed sqrt(n / NEAR) times in
+each tier per entry that leaves; at n = 500,000 that is some thirty times.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from tidegate.kernel import kernel
+from tidegate.shed import queue
+
+NEAR = 1024  # room of the near tier: 32 kB
+_FILL = NEAR // 2
+_SAMPLE = 128
+_LAST = 2**62  # an order after all others
+
+
+@kernel
+def room(heaps):
+    """How many entries a stream may have, so that all fit behind the near tier."""
+    return heaps.shape[1] - NEAR
+
+
+@kernel
+def clear(queues, stream):
+    """No entries, and the next ones go to the far tier."""
+    line = queues[stream]
+    line.count = line.near = line.middle = 0
+    line.near_priority = line.middle_priority = -np.inf
+    line.near_basis = line.middle_basis = -np.inf
+    line.near_order = line.middle_order = -1
+
+
+@kernel
+def _write(heap, at, priority, basis, order, holder):
+    heap[at].priority = priority
+    heap[at].basis = basis
+    heap[at].order = order
+    heap[at].holder = holder
+
+
+@kernel
+def append(queues, heaps, stream, priority, basis, order, holder):
+    """Write one of many entries; the queue was cleared before and is not in use yet."""
+    _write(heaps[stream], NEAR + queues[stream].count, priority, basis, order, holder)
+    queues[stream].count += 1
+
+
+@kernel
+def _is_within(priority, basis, order, last_priority, last_basis, last_order):
+    """Does an entry stand no later than a bound?"""
+    if priority != last_priority:
+        return priority < last_priority
+    if basis != last_basis:
+        return basis < last_basis
+    return order <= last_order
+
+
+@kernel
+def push(queues, heaps, stream, priority, basis, order, holder):
+    """Add an entry; the caller has made sure of `room`."""
+    line = queues[stream]
+    heap = heaps[stream]
+    if line.count == 0:
+        line.near = line.middle = 0
+    if _is_within(priority, basis, order, line.near_priority, line.near_basis, line.near_order):
+        if line.near == NEAR:
+            _give_up_near(line, heap)
+    if _is_within(priority, basis, order, line.near_priority, line.near_basis, line.near_order):
+        line.near = queue.push(heap, line.near, priority, basis, order, holder)
+    else:
+        end = NEAR + line.count - line.near
+        if not _is_within(
+            priority, basis, order, line.middle_priority, line.middle_basis, line.middle_order
+        ):
+            if line.middle > 0:
+                # The first of the middle tier makes place at the end of the far one.
+                queue.copy(heap, end, end - line.middle)
+            end -= line.middle
+        else:
+            line.middle += 1
+        _write(heap, end, priority, basis, order, holder)
+    line.count += 1
+
+
+@kernel
+def _give_up_near(line, heap):
+    """A full near tier goes to the middle one; it is filled anew when it is needed."""
+    end = NEAR + line.count - line.near
+    for at in range(line.near):
+        queue.copy(heap, end + at, at)
+    line.middle += line.near
+    line.near = 0
+    line.near_priority = line.near_basis = -np.inf
+    line.near_order = -1
+
+
+@kernel
+def pop(queues, heaps, stream):
+    """Drop the first entry."""
+    line = queues[stream]
+    line.near = queue.pop(heaps[stream], line.near)
+    line.count -= 1
+
+
+@kernel
+def move_top(queues, heaps, stream, priority, basis, order):
+    """The holder of the first entry says something higher now: to where it belongs."""
+    line = queues[stream]
+    if _is_within(priority, basis, order, line.near_priority, line.near_basis, line.near_order):
+        queue.replace_top(heaps[stream], line.near, priority, basis, order)
+    else:
+        holder = heaps[stream][0].holder
+        pop(queues, heaps, stream)
+        push(queues, heaps, stream, priority, basis, order, holder)
+
+
+@kernel
+def refill(queues, heaps, stream):
+    """Move the first entries to the near tier, which is empty; they are not in order yet.
+
+    Returns how many. The caller looks at each, as all stand in one place, and calls `keep` for
+    those that still say what their holders say; then `end_refill`.
+    """
+    line = queues[stream]
+    found = _refill(line, heaps[stream])
+    line.count -= found
+    return found
+
+
+@kernel
+def keep(queues, heaps, stream, priority, basis, order, holder):
+    """One of the entries looked at goes on, perhaps saying something higher than before."""
+    line = queues[stream]
+    if _is_within(priority, basis, order, line.near_priority, line.near_basis, line.near_order):
+        _write(heaps[stream], line.near, priority, basis, order, holder)
+        line.near += 1
+        line.count += 1
+    else:
+        push(queues, heaps, stream, priority, basis, order, holder)
+
+
+@kernel
+def end_refill(queues, heaps, stream):
+    queue.heapify(heaps[stream], queues[stream].near)
+
+
+@kernel
+def _take_all(line, heap):
+    """So few entries that one heap is best."""
+    for at in range(line.count):
+        queue.copy(heap, at, NEAR + at)
+    line.middle = 0
+    line.near_priority = line.near_basis = np.inf
+    line.near_order = _LAST
+
+
+@kernel
+def _refill(line, heap):
+    """Fill the near tier, which is empty, and before it the middle one if that is empty too."""
+    if line.count <= _FILL:
+        _take_all(line, heap)
+        return line.count
+    wanted = max(1, min(line.count // 2, int(math.sqrt(np.float64(line.count) * _FILL))))
+    # A middle tier that has grown far beyond what it should be is as bad as none.
+    if line.middle == 0 or line.middle > 4 * wanted:
+        found, priority, basis, order = _split(heap, NEAR, NEAR + line.count, wanted)
+        line.middle = found
+        line.middle_priority, line.middle_basis, line.middle_order = priority, basis, order
+    end = NEAR + line.count
+    wanted = max(1, min(line.middle // 4, _FILL))
+    found, priority, basis, order = _split(heap, end - line.middle, end, wanted)
+    while found > NEAR:
+        found, priority, basis, order = _split(heap, end - found, end, wanted)
+    line.near_priority, line.near_basis, line.near_order = priority, basis, order
+    for at in range(found):
+        queue.copy(heap, at, end - found + at)
+    line.middle -= found
+    return found
+
+
+@kernel
+def _split(heap, begin, end, wanted):
+    """Bring about `wanted` of the first entries of a stretch to its end.
+
+    Returns how many, at least 1, and the bound. The near tier, which is empty, is the scratch.
+    """
+    length = end - begin
+    sample = max(1, min(_SAMPLE, length // 8))
+    for k in range(sample):
+        queue.copy(heap, k, begin + k * (length // sample))
+    queue.heapify(heap, sample)
+    left = sample
+    for _ in range((sample * wanted - 1) // length):
+        left = queue.pop(heap, left)
+    priority, basis, order = heap[0].priority, heap[0].basis, heap[0].order
+    first = end
+    for at in range(end - 1, begin - 1, -1):
+        here = heap[at]
+        if _is_within(here.priority, here.basis, here.order, priority, basis, order):
+            first -= 1
+            if at != first:
+                queue.copy(heap, 0, first)
+                queue.copy(heap, first, at)
+                queue.copy(heap, at, 0)
+    return end - first, priority, basis, order
