@@ -101,6 +101,11 @@ def unused_slots(capacity: int) -> tuple[Records, Records, Records]:
     return slots, notes, pool
 
 
+def _copy(old: Records, new: Records) -> None:
+    """Copy as plain bytes: numpy copies records one by one."""
+    new[: len(old)].view(np.uint8)[:] = old.view(np.uint8)
+
+
 @kernel
 def _chain(slots, first):
     for slot in range(first, len(slots)):
@@ -117,11 +122,11 @@ def grown_slots(
     """
     before = len(slots)
     more_slots = records(SLOT, capacity)
-    more_slots[:before] = slots
+    _copy(slots, more_slots)
     _chain(more_slots, before)
     if pool[0].tracked:
         more_notes = records(NOTE, capacity)
-        more_notes[:before] = notes
+        _copy(notes, more_notes)
     else:  # nothing was noted, and the system need not give the pages
         more_notes = np.empty(capacity, NOTE).view(np.recarray)
     if pool[0].unused == 0:
