@@ -1,9 +1,9 @@
 """The slow twin of VALUE: every victim is found by looking at all tuples.
 
 Law: what a tuple is worth comes from the estimators, which `test_estimate.py` compares with their
-definitions; when it is read is stated here, once: for all tuples every so many arrivals, for a
-tuple that has met an arrival, for a new one, and again for whoever is about to go (who stays if it
-is worth more by now).
+definitions; when it is read is stated here, once: for all tuples every so many arrivals (and so
+many times in a window where worth depends on age or wait), for a tuple that has met an arrival, a
+new one, and again for whoever is about to go (who stays if it is worth more by now).
 """
 
 from __future__ import annotations
@@ -25,21 +25,26 @@ class ValueJoin(ShedJoin):
     def __init__(self, spec: JoinSpec) -> None:
         super().__init__(spec)
         self.book = frequency.empty(3, 4096, 1, frequency.FADED)
-        self.rates = match_rate.empty(2)
+        self.rates = match_rate.empty(2, opening.BUCKETS, 4096)
+        timed = [s for s in range(2) if spec.windows[s].kind != "rows"]
+        self.rates.span[:] = max(1, self.fade_after()), timed[0] if timed else -1
+        self.rates.clock[match_rate.UNFITTED] = learning.SMALLEST_FIT
         self.importances = importance.empty(2)
         self.curve = age_curve.empty(2, opening.BUCKETS, age_curve.MOST_MONITORS)
         self.stages = ages.empty(2, opening.BUCKETS + 1)
         self.stages.worth[:] = self.stages.ending[:] = 1.0
         self.stages.width[:] = [self.width(0), self.width(1)]
         self.refresh_in, self.quiet, self.faded = 1, 0, 0
+        self.seen_of, self.now_of = [0, 0], [0, 0]  # as of the last arrival that was seen
         self.scores: dict[int, float] = {}
         self.monitors: dict[int, int] = {}  # order -> monitor
+        self.exposed: dict[int, tuple[int, int, int]] = {}
         self.codes: dict[object, int] = {}
         self.period = [(0, 0, 0), (0, 0, 0)]  # its begin, tuples seen then, tuples of the last one
         for stream in range(2):
             share = int(self.capacity(stream)) // (2 if spec.split == "shared" else 1)
-            limit = min(age_curve.MOST_MONITORS, share // opening.MONITOR_SHARE)
-            self.curve.watch[stream].limit = max(limit, int(share >= 4))
+            limit = min(age_curve.MOST_MONITORS, share / opening.MONITOR_SHARE)
+            self.curve.watch[stream].limit = limit if share >= 4 else 0.0
             self.curve.watch[stream].buckets = -(-self.window(stream) // self.width(stream)) or 1
 
     def width(self, stream: int) -> int:
@@ -55,40 +60,88 @@ class ValueJoin(ShedJoin):
         return frequency.find_or_add(book.book, book.table, book.keys, book.counts, code)
 
     def score(self, arrival: Arrival) -> float:
-        other, key = 1 - arrival.stream, self.number_of(arrival)
+        stream, key = arrival.stream, self.number_of(arrival)
         if key == frequency.NO_KEY:
             return 0.0
-        level = match_rate.level_of(self.book.counts[key, other])
-        worth = self.rates.trials[other, level].rate
-        now = self.now(arrival.stream)
-        worth *= ages.worth_at(self.stages, arrival.stream, arrival.born, now)
+        worth = self.rates.level_rate[stream, self.level(stream, key)]
+        wait = match_rate.wait_of(match_rate.waited(self.rates, key), self.rates.span[0])
+        by_age = ages.worth_at(self.stages, stream, arrival.born, self.now_of[stream])
+        worth *= self.rates.wait_worth[stream, wait] * by_age
         if self.spec.importance_columns is not None:
-            combine = IMPORTANCE_CODES[self.spec.output_importance]
-            worth *= importance.expected(self.importances, other, combine, arrival.importance)
+            worth *= importance.worth(self.importances, stream, self.combining, arrival.importance)
         return worth
+
+    @property
+    def combining(self) -> int:
+        return IMPORTANCE_CODES[self.spec.output_importance]
+
+    def level(self, stream: int, key: int, met: bool = False) -> int:
+        return match_rate.level_of(max(0.0, self.book.counts[key, 1 - stream] - met))
 
     # --- learning -------------------------------------------------------------------------
 
     def see(self, arrival: Arrival) -> None:
         super().see(arrival)
+        stream, book = arrival.stream, self.book
         if len(self.seen) == 1:
             self.faded = self.clock
         self.measure_pace(arrival)
+        self.seen_of[stream] += 1
+        self.now_of = [self.now(s) for s in range(2)]
         self.quiet += 1
         if self.quiet >= learning.SMALLEST_FADE and self.elapsed() > self.fade_after():
-            book = self.book
+            for other in self.alive:
+                self.account(other, False)
             frequency.fade(book.book, book.table, book.keys, book.counts)
-            match_rate.fade(self.rates, book.counts, book.held, book.book[0].fresh)
+            match_rate.fade(self.rates)
             importance.fade(self.importances)
             self.refresh_in, self.quiet, self.faded = 1, 0, self.clock
+        self.tick()
         key = self.number_of(arrival)
         if key != frequency.NO_KEY:
-            match_rate.observe(self.rates, self.book.counts, self.book.held, arrival.stream, key)
+            match_rate.see_key(self.rates, book.counts, stream, key)
+            book.counts[key, stream] += 1.0
         if self.spec.importance_columns is not None:
-            importance.observe(self.importances, arrival.stream, arrival.importance)
+            importance.observe(self.importances, stream, arrival.importance)
         self.refresh_in -= 1
         if self.refresh_in <= 0:
             self.refresh()
+
+    def tick(self) -> None:
+        clock, (span, timed) = self.rates.clock, self.rates.span
+        clock[match_rate.NOW] = self.now_of[timed] if timed >= 0 else clock[match_rate.NOW] + 1
+        clock[match_rate.UNFITTED] += 1
+        elapsed = clock[match_rate.NOW] - clock[match_rate.REFRESHED]
+        if clock[match_rate.HURRY] and elapsed * learning.HURRIES > span:
+            self.refresh_in = 1
+
+    def account(self, arrival: Arrival, met: bool) -> None:
+        """Its trials since it was last looked at, spread over the cells it went through."""
+        stream, key, rates = arrival.stream, self.number_of(arrival), self.rates
+        now = int(rates.clock[match_rate.NOW])
+        seen, since, then = self.exposed[arrival.taken]
+        trials = self.seen_of[1 - stream] - seen
+        self.exposed[arrival.taken] = (self.seen_of[1 - stream], now, self.now_of[stream])
+        if key == frequency.NO_KEY or not (trials or met):
+            return
+        level = self.level(stream, key, met)
+        window = self.width(stream) * int(self.curve.watch[stream].buckets)
+        young, old = then - arrival.born, self.now_of[stream] - arrival.born
+        last, before = (int(moment) for moment in rates.activity[key])
+        if met and last == now:
+            last, before = before, match_rate.NEVER
+        if since < last < now:
+            share = (last - since) / (now - since)
+            first, middle = int(trials * share + 0.5), young + int((old - young) * share)
+            begun = since - before if match_rate.NEVER < before <= since else 0
+            waits = (begun, begun + last - since)
+            match_rate.spread(rates, stream, level, (young, middle), waits, window, first)
+            trials, young, since = trials - first, middle, last
+        begun = 0 if last == match_rate.NEVER else max(0, since - last)
+        waits = (begun, begun + now - since)
+        cell = match_rate.spread(rates, stream, level, (young, old), waits, window, trials)
+        if met:
+            match_rate.hit(rates, stream, level, *cell, self.seen_of[1 - stream])
 
     def counted(self) -> bool:
         return all(window.kind == "rows" for window in self.spec.windows)
@@ -111,35 +164,44 @@ class ValueJoin(ShedJoin):
             self.period[stream] = (arrival.born, seen, seen - before)
 
     def refresh(self) -> None:
-        match_rate.summarise(self.rates)
-        importance.summarise(self.importances)
-        for stream in range(2):
-            if self.curve.watch[stream].lives >= 1:
-                p = np.zeros(int(self.curve.watch[stream].buckets))
-                age_curve.estimate(self.curve, stream, p)
-                mean = 0.0
-                for part in p:  # in this order: another would round otherwise
-                    mean += part / len(p)
-                p = p / mean if mean > 0 else np.ones(len(p))
-                stages = self.stages
-                age_curve.rate_ahead(
-                    p, stages.worth[stream], stages.rising[stream], stages.ending[stream]
-                )
+        for arrival in self.alive:
+            self.account(arrival, False)
+        if self.rates.clock[match_rate.UNFITTED] >= learning.SMALLEST_FIT:
+            self.fit()
         for arrival in self.alive:
             self.scores[arrival.taken] = self.score(arrival)
         ordinary = sum(arrival.taken not in self.monitors for arrival in self.alive)
+        self.rates.clock[match_rate.REFRESHED] = self.rates.clock[match_rate.NOW]
         self.refresh_in = max(learning.SMALLEST_REFRESH, ordinary)
+
+    def fit(self) -> None:
+        match_rate.fit(self.rates)
+        importance.summarise(self.importances)
+        stages, hurry = self.stages, False
+        for stream in range(2):
+            buckets = int(self.curve.watch[stream].buckets)
+            places = np.arange(buckets) * opening.BUCKETS // buckets
+            self.curve.watch[stream].known = self.rates.known[stream]
+            age_curve.rate_ahead(
+                self.rates.age_rate[stream, places],
+                stages.worth[stream],
+                stages.rising[stream],
+                stages.ending[stream],
+            )
+            hurry |= not match_rate.is_flat(stages.worth[stream, :buckets])
+            hurry |= not match_rate.is_flat(self.rates.wait_worth[stream])
+        self.rates.clock[match_rate.HURRY] = hurry
 
     def met(self, arrival: Arrival, others: Sequence[Arrival]) -> None:
         for other in others:
-            monitor = self.monitors.get(other.taken)
-            if monitor is None:
+            self.account(other, True)
+            if self.spec.importance_columns is not None:
+                importance.earn(
+                    self.importances, other.stream, self.combining, other.importance,
+                    arrival.importance,
+                )  # fmt: skip
+            if other.taken not in self.monitors:
                 self.scores[other.taken] = self.score(other)
-            else:
-                age = self.now(other.stream) - other.born
-                buckets = self.curve.watch[other.stream].buckets
-                bucket = age_curve.bucket_at(age, self.width(other.stream), buckets)
-                self.curve.life[other.stream, monitor, bucket] += 1
 
     # --- staying and leaving --------------------------------------------------------------
 
@@ -166,10 +228,9 @@ class ValueJoin(ShedJoin):
                 age_curve.end(self.curve, stream, monitor, False)
             return
         self.alive.append(arrival)
-        key = self.number_of(arrival)
-        frequency.hold(self.book.keys, key)
-        if key != frequency.NO_KEY:
-            match_rate.retain(self.rates, self.book.counts, self.book.held, stream, key)
+        frequency.hold(self.book.keys, self.number_of(arrival))
+        now = int(self.rates.clock[match_rate.NOW])
+        self.exposed[arrival.taken] = (self.seen_of[1 - stream], now, self.now_of[stream])
 
     def make_room(self, pool: list[Arrival], arrival: Arrival) -> Arrival:
         candidates = [other for other in pool if other.taken not in self.monitors]
@@ -189,10 +250,8 @@ class ValueJoin(ShedJoin):
 
     def leave(self, arrival: Arrival, cause: str) -> None:
         super().leave(arrival, cause)
-        key = self.number_of(arrival)
-        if key != frequency.NO_KEY:
-            match_rate.release(self.rates, self.book.counts, self.book.held, arrival.stream, key)
-        self.book.keys[key].references -= 1
+        self.account(arrival, False)
+        self.book.keys[self.number_of(arrival)].references -= 1
         monitor = self.monitors.get(arrival.taken)
         if monitor is not None:
             age_curve.end(self.curve, arrival.stream, monitor, cause == "expired")

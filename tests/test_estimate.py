@@ -87,6 +87,19 @@ def test_expected_importance_is_near_the_mean_over_all(
     assert estimate == pytest.approx(expected, rel=2**0.25 - 1)
 
 
+def test_what_results_were_worth_takes_the_place_of_the_expectation() -> None:
+    """Importances go together: what is worth 8 meets 8, though most tuples are worth 1."""
+    book = importance.empty(2)
+    for value in [1.0] * 90 + [8.0] * 10:
+        importance.observe(book, 1, value)
+    importance.summarise(book)
+    before = importance.worth(book, 0, COMBINE.index("min"), 8.0)
+    assert before == importance.expected(book, 1, COMBINE.index("min"), 8.0)
+    for _ in range(300):
+        importance.earn(book, 0, COMBINE.index("min"), 8.0, 8.0)
+    assert importance.worth(book, 0, COMBINE.index("min"), 8.0) == pytest.approx(8.0, rel=0.1)
+
+
 def test_without_evidence_whom_it_meets_counts_as_much_as_itself() -> None:
     book = importance.empty(2)
     assert [importance.expected(book, 0, c, 3.0) for c in range(5)] == [3.0, 3.0, 6.0, 9.0, 3.0]
@@ -155,46 +168,91 @@ def test_there_are_never_more_monitors_than_allowed() -> None:
     assert age_curve.begin(curve, 0, 0) == 1
 
 
-def rates_after(codes: np.ndarray, known: int) -> match_rate.MatchRate:
-    """Rates for stream 1 after its codes, where stream 0 retains one tuple of each known key."""
-    book = frequency.empty(3, known, 1, frequency.FADED)
-    rates = match_rate.empty(2)
-    for code in range(1, known + 1):
-        key = frequency.find_or_add(book.book, book.table, book.keys, book.counts, code)
-        frequency.hold(book.keys, key)
-        match_rate.observe(rates, book.counts, book.held, 0, key)
-        match_rate.retain(rates, book.counts, book.held, 0, key)
-    for place, code in enumerate(codes):
-        match_rate.observe(rates, book.counts, book.held, 1, code)
-        if place % 1000 == 999:
-            frequency.fade(book.book, book.table, book.keys, book.counts)
-            match_rate.fade(rates, book.counts, book.held, known + 1)
-    match_rate.summarise(rates)
+def rates_of(
+    level: np.ndarray, age: np.ndarray, wait: np.ndarray, trials: np.ndarray, seed: int
+) -> match_rate.MatchRate:
+    """Rates fitted to hits that were drawn from a product of three factors."""
+    rates = match_rate.empty(2, len(age))
+    rates.weight[:] = 1000.0
+    chance = level[:, None, None] * age[None, :, None] * wait[None, None, :]
+    hits = np.random.default_rng(seed).poisson(trials * chance)
+    rates.trials[0, : len(level)] = trials
+    for feature, others in enumerate(((1, 2), (0, 2), (0, 1))):
+        margin = hits.sum(axis=others)
+        rates.hits[0, feature, : len(margin)] = margin
+    rates.clumps[0, :2] = hits.sum()
+    for _ in range(100):
+        match_rate.fit(rates)
     return rates
 
 
-def test_rates_are_flat_where_counts_say_nothing() -> None:
-    generator = np.random.default_rng(1)
-    rates = rates_after(generator.integers(1, 101, 10_000), 100)
-    levels = [match_rate.level_of(count) for count in (30.0, 36.0, 43.0)]
-    rate = [rates.trials[1, level].rate for level in levels]
-    assert rate == pytest.approx([0.01] * 3, rel=0.25)
+WAITS = np.ones(match_rate.WAITS)
+EVEN = np.full((10, 20, match_rate.WAITS), 500)
 
 
 def test_rates_follow_counts_where_these_predict() -> None:
-    generator = np.random.default_rng(2)
-    shares = 1 / np.arange(1, 101)
-    codes = generator.choice(np.arange(1, 101), 10_000, p=shares / shares.sum())
-    rates = rates_after(codes, 100)
-    for key in (1, 3, 10, 40):
-        count = 4000 * shares[key - 1] / shares.sum()  # 1000 x (0.8 + 0.8^2 + ...)
-        rate = rates.trials[1, match_rate.level_of(count)].rate
-        assert rate == pytest.approx(shares[key - 1] / shares.sum(), rel=0.4)
+    level = 0.001 * np.arange(1, 11)
+    rates = rates_of(level, np.ones(20), WAITS, EVEN, 1)
+    assert rates.level_rate[0, :10] == pytest.approx(level, rel=0.15)
+    assert rates.age_rate[0] == pytest.approx(np.ones(20), abs=0.1)
+    assert rates.wait_rate[0] == pytest.approx(WAITS, abs=0.1)
+
+
+def test_rates_are_flat_where_counts_say_nothing() -> None:
+    rates = rates_of(np.full(10, 0.003), np.ones(20), WAITS, EVEN, 2)
+    assert rates.level_rate[0, :10] == pytest.approx(np.full(10, 0.003), rel=0.1)
+    assert match_rate.is_flat(np.ones(3))
+    assert not match_rate.is_flat(np.array([1.0, 1.2]))
+
+
+def test_what_age_explains_is_not_counted_twice() -> None:
+    """A key's count grows with its age: on the diagonal both predict, in truth only age does."""
+    age = np.linspace(0.1, 1.9, 20)
+    places = np.arange(20) // 2
+    trials = np.zeros((10, 20, match_rate.WAITS), np.int64)
+    for spread, weight in ((0, 2000), (1, 1000), (2, 500)):
+        for side in (-spread, spread):
+            trials[np.clip(places + side, 0, 9), np.arange(20)] += weight
+    rates = rates_of(np.full(10, 0.004), age, WAITS, trials, 3)
+    level = rates.level_rate[0, :10]
+    assert level == pytest.approx(np.full(10, level.mean()), rel=0.25)
+    shape = rates.age_rate[0] / rates.age_rate[0].mean()
+    assert shape == pytest.approx(age, abs=0.2)
 
 
 def test_what_comes_once_is_not_expected_again() -> None:
-    rates = rates_after(np.arange(1, 901), 1000)
-    assert rates.trials[1, 0].rate > 50 * rates.trials[1, 1].rate
+    level = np.zeros(10)
+    level[0] = 0.01
+    rates = rates_of(level, np.ones(20), WAITS, EVEN, 4)
+    assert rates.level_rate[0, 0] > 20 * rates.level_rate[0, 1]
+
+
+@given(
+    st.tuples(st.integers(0, 500), st.integers(0, 500)),
+    st.tuples(st.integers(0, 500), st.integers(0, 500)),
+    st.integers(0, 300),
+)
+def test_trials_are_spread_over_what_a_tuple_went_through(
+    ages: tuple[int, int], waits: tuple[int, int], trials: int
+) -> None:
+    ages, waits = (min(ages), max(ages)), (min(waits), max(waits))
+    rates = match_rate.empty(2, 20)
+    rates.span[0] = 400
+    age, wait = match_rate.spread(rates, 0, 3, ages, waits, 400, trials)
+    counted = rates.trials[0, 3]
+    assert counted.sum() == rates.trials.sum() == trials
+    # What ends just where a place ends has not reached the next.
+    assert age in {match_rate.age_place(max(0, ages[1] - n), 400, 20) for n in (0, 1)}
+    assert wait in {match_rate.wait_of(max(0, waits[1] - n), 400) for n in (0, 1)}
+    # Each share of the way is worth its share of the trials, up to rounding.
+    steps = np.linspace(0.0, 1.0, 401)
+    expected = np.zeros(counted.shape)
+    for step in steps:
+        at_age = int(ages[0] + step * (ages[1] - ages[0]))
+        at_wait = int(waits[0] + step * (waits[1] - waits[0]))
+        place = match_rate.age_place(at_age, 400, 20), match_rate.wait_of(at_wait, 400)
+        expected[place] += trials / len(steps)
+    assert np.abs(counted - expected).max() <= 2 + trials / 40
 
 
 @given(st.lists(st.tuples(st.integers(0, 3), st.integers(0, 2)), max_size=40))

@@ -138,7 +138,7 @@ def run(state, shed, arrivals, work, output):
                 # Newcomers that meet inside the instant are no members yet.
                 if phase == MEET:
                     limited.produced(state, shed, arrivals, arrival, count)
-                    limited.matched(state, shed, work, stream, count)
+                    limited.matched(state, shed, arrivals, arrival, work, stream, count)
         if phase == PAIRS:
             slot = settle(state, arrivals, stream, arrival, gate[0].order)
             state.notes[slot].number = NOT_TAKEN

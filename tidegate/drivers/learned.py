@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from tidegate.drivers import memory, opening
 from tidegate.drivers.state import State
-from tidegate.estimate import frequency
+from tidegate.estimate import frequency, match_rate
 from tidegate.shed.ledger import VALUE, Shed
 from tidegate.windows import NOT_INDEXED
 
@@ -22,6 +22,12 @@ _RULE = ("first", "begun", "faded", "quiet", "refresh", "until_plan")
 _QUEUE = (
     "scale", "seen", "now", "pace", "period", "period_seen", "arrived", "precedence", "factor"
 )  # fmt: skip
+_RATES = (
+    "trials", "hits", "old_trials", "old_hits", "level", "age", "wait", "level_rate",
+    "age_rate", "wait_rate", "wait_worth", "weight", "known", "clumps",
+    "clock",
+)  # fmt: skip
+_WATCH = ("alive", "lives", "waited", "known")
 _BOOK = ("used", "first_free", "fresh")
 
 
@@ -36,16 +42,15 @@ def _parts(shed: Shed, fresh: int) -> dict[str, Any]:
     if shed.rule[0].watched:
         for name in ("sums", "squares", "busy", "life"):
             parts[f"curve.{name}"] = getattr(shed.curve, name)
-        parts |= {f"watch.{name}": shed.curve.watch[name] for name in ("alive", "lives", "waited")}
+        parts |= {f"watch.{name}": shed.curve.watch[name] for name in _WATCH}
     if shed.rule[0].keyed and book.book[0].statistics != frequency.GIVEN:
         parts |= {f"book.{name}": book.book[name] for name in _BOOK}
         parts |= {f"keys.{name}": book.keys[name][:fresh] for name in book.keys.dtype.names or ()}
         parts["counts"] = book.counts[:fresh]
     if shed.rule[0].kind == VALUE:
         parts |= {f"importances.{name}": part for name, part in shed.importances._asdict().items()}
-        names = shed.rates.trials.dtype.names or ()
-        parts |= {f"trials.{name}": shed.rates.trials[name] for name in names}
-        parts |= {"rates.arrivals": shed.rates.arrivals, "rates.weight": shed.rates.weight}
+        parts |= {f"rates.{name}": getattr(shed.rates, name) for name in _RATES}
+        parts["rates.activity"] = shed.rates.activity[:fresh]
     return parts
 
 
@@ -62,6 +67,9 @@ def dump(shed: Shed) -> pa.Table:
     for stream in range(len(shed.queues)):
         for name in ("moment", "key"):
             parts[f"log.{stream}.{name}"] = _log_of(shed, stream)[name]
+    if shed.rule[0].kind == VALUE:
+        parts["exposed.slot"] = np.flatnonzero(shed.members.order >= 0)
+        parts["exposed"] = shed.rates.exposed[parts["exposed.slot"]]
     columns = {
         "name": pa.array(list(parts), pa.string()),
         "kind": pa.array([array.dtype.str for array in parts.values()], pa.string()),
@@ -81,6 +89,8 @@ def refill(shed: Shed, table: pa.Table, state: State, scale: int) -> Shed:
         row["name"]: np.frombuffer(row["data"], np.dtype(row["kind"])) for row in table.to_pylist()
     }
     fresh = int(saved["book.fresh"][0]) if "book.fresh" in saved else 1
+    if "rates.activity" in saved:
+        fresh = len(saved["rates.activity"]) // 2
     for name, part in _parts(shed, fresh).items():
         part[...] = saved[name].reshape(part.shape)
     book = shed.frequency
@@ -89,6 +99,8 @@ def refill(shed: Shed, table: pa.Table, state: State, scale: int) -> Shed:
         book.pages[stream].length = length
         for name in ("moment", "key"):
             book.log[name][stream, :length] = saved[f"log.{stream}.{name}"]
+    if shed.rule[0].kind == VALUE:
+        shed.rates.exposed[saved["exposed.slot"]] = saved["exposed"].reshape(-1, 3)
     if scale != 1:
         _rescale(shed, state, scale)
     line = memory.alive_slots(state)
@@ -107,6 +119,11 @@ def _rescale(shed: Shed, state: State, scale: int) -> None:
             shed.queues["now"][stream] *= scale
             shed.queues["period"][stream] *= scale
             shed.frequency.log["moment"][stream] *= scale
+    if shed.rule[0].kind == VALUE and shed.rates.span[1] >= 0:
+        activity, clock = shed.rates.activity, shed.rates.clock
+        activity[activity != match_rate.NEVER] *= scale
+        clock[[match_rate.NOW, match_rate.REFRESHED]] *= scale
+        shed.rates.exposed[:, 1] *= scale
 
 
 def _recode(shed: Shed, state: State, line: Any) -> None:

@@ -108,7 +108,7 @@ def produced(state, shed, arrivals, arrival, count):
 
 
 @inlined
-def matched(state, shed, work, stream, count):
+def matched(state, shed, arrivals, arrival, work, stream, count):
     """The arrival has met the members in `work.found`; what follows for them."""
     rule = shed.rule
     kind = rule[0].kind
@@ -123,7 +123,8 @@ def matched(state, shed, work, stream, count):
             if kind == CUMULATIVE:
                 learning.gain(shed, slot, own, now, state.lanes[1 - stream].window)
             elif kind == VALUE:
-                learning.score_again(shed, slot, state.gate[0].combine, weighed)
+                partner = importance_of(state, arrivals, arrival)
+                learning.score_again(shed, slot, state.gate[0].combine, weighed, partner)
 
 
 @inlined
@@ -180,9 +181,11 @@ def appraise(state, shed, arrivals, stream, arrival, key, size):
         if rule[0].standing == BY_KEY:
             priority = worth.group_priority(rule, worth.key_worth(rule, counts, key, stream), base)
         elif rule[0].kind == VALUE:
+            # Of an instant's tuples in a count window, only the last is as young as the window.
+            born = moment if state.lanes[stream].is_time_window else state.lanes[stream].taken - 1
             priority = worth.score(
                 rule, shed.stages, shed.importances, shed.rates, counts, state.gate[0].combine,
-                state.gate[0].has_importance, stream, key, own, moment, moment, size,
+                state.gate[0].has_importance, stream, key, own, born, moment, size,
             )  # fmt: skip
         else:
             random = 0.0
@@ -467,7 +470,7 @@ def run(state, shed, arrivals, work, output):
         count_taken(state, stream)
         see(state, shed, arrivals, stream, arrival)
         produced(state, shed, arrivals, arrival, count)
-        matched(state, shed, work, stream, count)
+        matched(state, shed, arrivals, arrival, work, stream, count)
         admit(state, shed, arrivals, stream, arrival)
         windows.note_peak(state.pool, state.lanes[stream])
         cursor[stream] += 1

@@ -18,7 +18,7 @@ from tidegate.drivers.state import State
 from tidegate.estimate import age_curve, frequency, importance, match_rate
 from tidegate.kernel import kernel
 from tidegate.options import Policy
-from tidegate.shed import ages, budget, ledger, policies, queue
+from tidegate.shed import ages, budget, learning, ledger, policies, queue
 from tidegate.shed.groups import GROUP
 from tidegate.shed.ledger import BY_AGE, BY_KEY, MEMBER, QUEUE, RULE, Shed
 from tidegate.spec import JoinSpec, TidegateError
@@ -65,11 +65,13 @@ def shed_of(spec: JoinSpec, binding: Binding, state: State) -> Shed | None:
         frequency=frequency.empty(streams + 1, keys, lines, statistics),
         curve=age_curve.empty(streams, max(1, buckets), age_curve.MOST_MONITORS if buckets else 1),
         importances=importance.empty(streams),
-        rates=match_rate.empty(streams),
+        rates=_rates(recipe, streams, buckets, keys, slots),
     )
     shed.queues.scale = shed.queues.factor = 1.0
     if recipe.aged:
         _open_curve(spec, binding, policy, shed, state)
+    if recipe.kind == ledger.VALUE:
+        _open_rates(shed, state)
     if statistics == frequency.GIVEN:
         shed = _with_shares(spec, binding, policy, shed)
     return shed
@@ -156,6 +158,8 @@ def _open_curve(spec: JoinSpec, binding: Binding, policy: Policy, shed: Shed, st
     for stream, curve in enumerate(curves):
         if curve is not None:
             p = np.array(curve, np.float64)
+            if shed.rule[0].kind == ledger.VALUE:
+                _tell_ages(shed, stream, p)
             if spec.split == "auto":  # results per unit of age, to compare streams by
                 p /= shed.stages.width[stream]
             stages = shed.stages
@@ -170,8 +174,39 @@ def _open_curve(spec: JoinSpec, binding: Binding, policy: Policy, shed: Shed, st
                 share //= len(spec.streams)
             if spec.memory_bytes is not None:
                 share //= _BYTES_GUESSED
-            limit = min(age_curve.MOST_MONITORS, share // MONITOR_SHARE)
-            shed.curve.watch[stream].limit = max(limit, int(share >= 4))
+            limit = min(age_curve.MOST_MONITORS, share / MONITOR_SHARE)
+            shed.curve.watch[stream].limit = limit if share >= 4 else 0.0
+
+
+def _rates(
+    recipe: policies.Recipe, streams: int, buckets: int, keys: int, slots: int
+) -> match_rate.MatchRate:
+    if recipe.kind != ledger.VALUE:
+        return match_rate.empty(streams)
+    return match_rate.empty(streams, min(match_rate.MOST_AGES, buckets), keys, slots)
+
+
+def _open_rates(shed: Shed, state: State) -> None:
+    """What VALUE's rates are told, and the clock by which waits are measured."""
+    rates, rule = shed.rates, shed.rule[0]
+    timed = np.flatnonzero(state.lanes.is_time_window == 1)
+    rates.span[:] = max(1, int(rule.fade_after)), timed[0] if len(timed) else -1
+    rates.told[:] = rule.statistics == frequency.GIVEN, not rule.watched
+    if rates.told[0]:
+        levels = np.array([match_rate.typical(level) for level in range(match_rate.LEVELS)])
+        rates.level[:] = levels / match_rate.GIVEN_SCALE
+    rates.clock[match_rate.UNFITTED] = learning.SMALLEST_FIT
+
+
+def _tell_ages(shed: Shed, stream: int, curve: NDArray[np.float64]) -> None:
+    """Of a given curve, what it means over the ages for which VALUE would learn a factor."""
+    places, buckets = shed.rates.age.shape[1], int(shed.curve.watch[stream].buckets)
+    p = np.zeros(buckets)
+    p[: len(curve)] = curve[:buckets]
+    place = np.arange(buckets) * places // buckets
+    numbers = np.maximum(1, np.bincount(place, minlength=places))
+    mean = float(p.mean()) or 1.0
+    shed.rates.age[stream] = np.bincount(place, p, places) / numbers / mean
 
 
 # --- frequencies that the user knows -----------------------------------------------------
@@ -226,6 +261,10 @@ def _longer(array: Any, length: int) -> Any:
 def _with_keys(shed: Shed, keys: int) -> Shed:
     before = len(shed.frequency.keys)
     shed = shed._replace(frequency=frequency.grown(shed.frequency, keys))
+    if shed.rule[0].kind == ledger.VALUE and keys + 1 > before:
+        activity = _longer(shed.rates.activity, keys + 1)
+        activity[before:] = match_rate.NEVER
+        shed = shed._replace(rates=shed.rates._replace(activity=activity))
     if shed.rule[0].standing == BY_KEY and keys + 1 > before:
         groups = _longer(shed.groups, keys + 1)
         groups.root[before:] = -1
@@ -239,6 +278,9 @@ def with_more_slots(shed: Shed, slots: int) -> Shed:
     members = _longer(shed.members, slots)
     members.order[before:] = budget.NOT_A_MEMBER
     shed = shed._replace(members=members)
+    if shed.rule[0].kind == ledger.VALUE:
+        exposed = _longer(shed.rates.exposed, slots)
+        shed = shed._replace(rates=shed.rates._replace(exposed=exposed))
     if shed.rule[0].standing != BY_AGE:
         heaps = np.zeros((len(shed.queues), 2 * slots), queue.ENTRY)
         for stream, heap in enumerate(shed.heaps):
@@ -256,8 +298,6 @@ def _stand_again(shed, line):
     for k in range(len(line)):
         slot = line[k]
         stream = np.int64(shed.members[slot].stream)
-        key = np.int64(shed.members[slot].key)
-        shed.frequency.held[key, stream] += 1
         if shed.members[slot].monitor >= 0:
             continue
         shed.queues[stream].members += 1
@@ -269,7 +309,6 @@ def stand_again(shed: Shed, line: NDArray[np.int64]) -> None:
     book = shed.frequency
     frequency.rebuild(book.book, book.table, book.keys)
     shed.queues.count = shed.queues.members = 0
-    book.held[:] = 0
     _stand_again(shed, line[np.argsort(shed.members.order[line])])
 
 

@@ -23,19 +23,19 @@ from numpy.typing import NDArray
 from tidegate.kernel import kernel
 
 MOST_MONITORS = 128  # per stream; enough for a curve of 20 buckets within a few windows
-ENOUGH_LIVES = (
-    64.0  # to know a curve: a quarter of the monitors is enough to notice that it changes
-)
+ENOUGH_LIVES = 64.0  # to know a curve
+FEWER = 8.0  # as many monitors are enough to notice that a known curve changes
 REMEMBERED_LIVES = 512.0  # a life fades to 1/e after so many more
 NO_MONITOR = -1
 
 WATCH = np.dtype(
     [
-        ("limit", np.int64),  # monitors at a time
+        ("limit", np.float64),  # monitors at a time, in the mean
         ("buckets", np.int64),  # into which its window is cut
         ("alive", np.int64),
         ("lives", np.float64),  # that are over, faded
         ("waited", np.int64),  # tuples since the last monitor began
+        ("known", np.int64),  # is the curve known, so that a few monitors are enough?
     ]
 )
 
@@ -71,9 +71,9 @@ def begin(curve, stream, pace):
     watch = curve.watch[stream]
     watch.waited += 1
     limit = watch.limit
-    if watch.lives >= ENOUGH_LIVES:
-        limit = min(limit, max(np.int64(1), limit // 4))
-    if watch.alive >= limit or watch.waited < pace // max(np.int64(1), limit):
+    if watch.known:
+        limit /= FEWER
+    if limit <= 0.0 or watch.alive >= max(1.0, limit) or watch.waited < pace // limit:
         return np.int64(NO_MONITOR)
     monitor = 0
     while curve.busy[stream, monitor]:
@@ -95,6 +95,8 @@ def end(curve, stream, monitor, complete):
     if complete:
         keep = 1.0 - 1.0 / REMEMBERED_LIVES
         watch.lives = watch.lives * keep + 1.0
+        if watch.lives >= ENOUGH_LIVES:
+            watch.known = 1
         for bucket in range(curve.sums.shape[1]):
             produced = curve.life[stream, monitor, bucket]
             curve.sums[stream, bucket] = curve.sums[stream, bucket] * keep + produced

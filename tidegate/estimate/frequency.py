@@ -57,13 +57,12 @@ _HALF = np.uint64(32)
 
 
 class Frequency(NamedTuple):
-    """Counts of keys; flat arrays. `table` and `held` are made again after a snapshot."""
+    """Counts of keys; flat arrays. `table` is made again after a snapshot."""
 
     book: Any  # [0]
     table: NDArray[np.int32]  # open addressing: place -> key, -1: empty
     keys: Any
     counts: NDArray[np.float64]  # [key, stream]
-    held: NDArray[np.int32]  # [key, stream]: retained tuples (for `match_rate`)
     pages: Any  # [stream]: the part of the ring in use
     log: Any  # [stream, line]
 
@@ -84,7 +83,6 @@ def empty(streams: int, keys: int, lines: int, statistics: int) -> Frequency:
         table=_places(keys + 1),
         keys=records,
         counts=np.zeros((keys + 1, streams), np.float64),
-        held=np.zeros((keys + 1, streams), np.int32),
         pages=_records(PAGE, streams),
         log=_records(LINE, (streams, lines if statistics == WINDOW else 1)),
     )
@@ -104,9 +102,7 @@ def grown(frequency: Frequency, keys: int) -> Frequency:
     records[:before].view(np.uint8)[:] = frequency.keys.view(np.uint8)  # numpy copies one by one
     counts = np.zeros((keys + 1, frequency.counts.shape[1]), np.float64)
     counts[:before] = frequency.counts
-    held = np.zeros(counts.shape, np.int32)
-    held[:before] = frequency.held
-    bigger = frequency._replace(keys=records, counts=counts, held=held, table=_places(keys + 1))
+    bigger = frequency._replace(keys=records, counts=counts, table=_places(keys + 1))
     rebuild(bigger.book, bigger.table, bigger.keys)
     return bigger
 

@@ -3,6 +3,10 @@
 Law: of the importances of a stream only a histogram is kept, with four bins to a doubling; each bin
 knows how many and how much fell into it, so sums are exact and only what lies inside the bin of the
 own importance is rounded to the bin's mean. All five f never fall as the own importance grows.
+
+That takes whom a tuple meets for a random tuple. It need not be: the same url has the same size. So
+what results were in fact worth is kept too, by the bin of the own importance, and takes the place
+of the expectation as it becomes more than a few.
 """
 
 from __future__ import annotations
@@ -18,6 +22,7 @@ from tidegate.kernel import kernel
 
 BINS = 256  # 2**-32 to 2**32; what lies beyond falls into the bins at the ends
 _PER_DOUBLING = 4
+FEW = 32.0  # results, of which the mean is as good as the expectation
 _MIN, _MAX, _SUM, _PRODUCT = range(4)  # as in `drivers.plan`; the fifth is the mean
 
 
@@ -28,10 +33,14 @@ class Importances(NamedTuple):
     total: NDArray[np.float64]
     number_below: NDArray[np.float64]  # of all bins before this one, as of the last `summarise`
     total_below: NDArray[np.float64]
+    fresh_results: NDArray[np.float64]  # of tuples of the stream in this bin, and what they earned,
+    fresh_earned: NDArray[np.float64]  # since the last fading
+    results: NDArray[np.float64]  # before, faded
+    earned: NDArray[np.float64]
 
 
 def empty(streams: int) -> Importances:
-    return Importances(*(np.zeros((streams, BINS + 1), np.float64) for _ in range(4)))
+    return Importances(*(np.zeros((streams, BINS + 1), np.float64) for _ in range(8)))
 
 
 @kernel
@@ -48,12 +57,39 @@ def observe(importances, stream, importance):
 
 
 @kernel
+def of_result(combine, one, other):
+    """f(one, other)"""
+    if combine == _MIN:
+        return min(one, other)
+    if combine == _MAX:
+        return max(one, other)
+    if combine == _SUM:
+        return one + other
+    return one * other if combine == _PRODUCT else (one + other) / 2.0
+
+
+@kernel
+def earn(importances, stream, combine, own, other):
+    """A tuple of `stream` has met one of this importance."""
+    at = bin_of(own)
+    importances.fresh_results[stream, at] += 1.0
+    importances.fresh_earned[stream, at] += of_result(combine, own, other)
+
+
+@kernel
 def fade(importances):
     """What was seen counts for less from now on."""
     for stream in range(len(importances.number)):
         for at in range(BINS):
             importances.number[stream, at] *= FADING
             importances.total[stream, at] *= FADING
+            results = importances.results[stream, at] + importances.fresh_results[stream, at]
+            earned = importances.earned[stream, at] + importances.fresh_earned[stream, at]
+            # Few results are kept until there are more.
+            keep = FADING if results >= 8.0 * FEW else 1.0
+            importances.results[stream, at] = results * keep
+            importances.earned[stream, at] = earned * keep
+            importances.fresh_results[stream, at] = importances.fresh_earned[stream, at] = 0.0
 
 
 @kernel
@@ -66,6 +102,16 @@ def summarise(importances):
             importances.total_below[stream, at] = total
             number += importances.number[stream, at]
             total += importances.total[stream, at]
+
+
+@kernel
+def worth(importances, stream, combine, own):
+    """What a result of a tuple of `stream` will be worth."""
+    at = bin_of(own)
+    results = importances.results[stream, at] + importances.fresh_results[stream, at]
+    earned = importances.earned[stream, at] + importances.fresh_earned[stream, at]
+    expects = expected(importances, 1 - stream, combine, own)
+    return (earned + FEW * expects) / (results + FEW)
 
 
 @kernel

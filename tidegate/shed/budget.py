@@ -13,9 +13,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from tidegate.estimate import age_curve, frequency, match_rate
+from tidegate.estimate import age_curve, frequency
 from tidegate.kernel import inlined
-from tidegate.shed import ages, groups, leaving, worth
+from tidegate.shed import ages, exposure, groups, leaving, worth
 from tidegate.shed.ledger import BY_AGE, BY_KEY, CUMULATIVE, VALUE
 
 ACCOUNT = np.dtype(
@@ -132,7 +132,7 @@ def enter(shed, account, accounts, slot):
             if shed.rule[0].statistics == frequency.RETAINED:
                 book.counts[key, stream] += 1.0
             elif shed.rule[0].kind == VALUE:
-                match_rate.retain(shed.rates, book.counts, book.held, stream, key)
+                exposure.begin(shed, slot, stream)
     if member.monitor < 0:
         shed.queues[stream].members += 1
         stand(shed, slot)
@@ -167,5 +167,5 @@ def leave(shed, account, accounts, slot, complete):
                     key, 1 - stream,
                 )  # fmt: skip
         elif shed.rule[0].kind == VALUE and key != frequency.NO_KEY:
-            match_rate.release(shed.rates, book.counts, book.held, stream, key)
+            exposure.account(shed, slot, 0)
         frequency.let_go(book.book, book.table, book.keys, key)

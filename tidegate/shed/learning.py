@@ -11,40 +11,62 @@ import numpy as np
 
 from tidegate.estimate import age_curve, frequency, importance, match_rate
 from tidegate.kernel import inlined, kernel
-from tidegate.shed import leaving, worth
-from tidegate.shed.ledger import AGE, BY_KEY, OUTPUT, VALUE
+from tidegate.shed import exposure, leaving, worth
+from tidegate.shed.ledger import BY_KEY, OUTPUT, VALUE
 
 SMALLEST_REFRESH = 64  # tuples between two refreshes of all scores
+SMALLEST_FIT = 256  # tuples between two fits of the rates, which cost as much as some hundred
+HURRIES = 32  # refreshes in a window where worth depends on age or wait
 SMALLEST_FADE = 256
 
 
 @kernel
 def learn_curve(shed, stream):
-    """Turn what the monitors of a stream have shown into the worth of its stages."""
+    """Turn what the monitors of a stream have shown into the worth of its stages, for AGE."""
     p = shed.curve.scratch[0, : shed.curve.watch[stream].buckets]
     if shed.curve.watch[stream].lives >= 1.0:
         age_curve.estimate(shed.curve, stream, p)
-        mean = 0.0
         for bucket in range(len(p)):
-            mean += p[bucket] / len(p)
-        # AGE needs results per unit of age, VALUE a factor that is 1 where age says nothing.
-        unit = np.float64(shed.stages.width[stream]) if shed.rule[0].kind == AGE else mean
-        for bucket in range(len(p)):
-            p[bucket] = p[bucket] / unit if mean > 0.0 else 1.0
-        age_curve.rate_ahead(
-            p, shed.stages.worth[stream], shed.stages.rising[stream], shed.stages.ending[stream]
-        )
+            p[bucket] /= np.float64(shed.stages.width[stream])
+        _make_stages(shed, stream, p)
+
+
+@inlined
+def _make_stages(shed, stream, p):
+    stages = shed.stages
+    age_curve.rate_ahead(p, stages.worth[stream], stages.rising[stream], stages.ending[stream])
+
+
+@kernel
+def fit(shed):
+    """Make the rates of VALUE from what its tuples were exposed to."""
+    match_rate.fit(shed.rates)
+    importance.summarise(shed.importances)
+    hurry = 0
+    for stream in range(len(shed.queues)):
+        p = shed.curve.scratch[0, : shed.curve.watch[stream].buckets]
+        if shed.rule[0].watched:
+            shed.curve.watch[stream].known = shed.rates.known[stream]
+            for bucket in range(len(p)):
+                place = bucket * shed.rates.age.shape[1] // len(p)
+                p[bucket] = shed.rates.age_rate[stream, place]
+            _make_stages(shed, stream, p)
+        if not match_rate.is_flat(shed.stages.worth[stream, : len(p)]):
+            hurry = 1
+        if not match_rate.is_flat(shed.rates.wait_worth[stream]):
+            hurry = 1
+    shed.rates.clock[match_rate.HURRY] = hurry
 
 
 @kernel
 def refresh(shed, combine, weighed):
-    """Make all estimates and all scores of VALUE anew: O(M), and so done every M tuples."""
-    match_rate.summarise(shed.rates)
-    importance.summarise(shed.importances)
+    """Make all scores of VALUE anew: O(M), and so done every M tuples; where worth depends on age
+    or wait also 32 times in a window, of which each of the M tuples saw the tuples come."""
+    exposure.account_all(shed)
+    if shed.rates.clock[match_rate.UNFITTED] >= SMALLEST_FIT:
+        fit(shed)
     members = 0
     for stream in range(len(shed.queues)):
-        if shed.rule[0].watched:
-            learn_curve(shed, stream)
         members += shed.queues[stream].members
     for slot in range(len(shed.members)):
         member = shed.members[slot]
@@ -57,14 +79,18 @@ def refresh(shed, combine, weighed):
             )  # fmt: skip
     for stream in range(len(shed.queues)):
         leaving.rebuild_by_tuple(shed.queues, shed.heaps, shed.members, stream)
+    shed.rates.clock[match_rate.REFRESHED] = shed.rates.clock[match_rate.NOW]
     shed.rule[0].refresh = max(SMALLEST_REFRESH, members)
 
 
 @inlined
-def score_again(shed, slot, combine, weighed):
-    """A member has met an arrival, so its key is worth something else now."""
+def score_again(shed, slot, combine, weighed, partner):
+    """A member has met an arrival: a hit, and its key is worth something else now."""
     member = shed.members[slot]
+    exposure.account(shed, slot, 1)
     stream = np.int64(member.stream)
+    if weighed:
+        importance.earn(shed.importances, stream, combine, member.basis, partner)
     score = worth.score(
         shed.rule, shed.stages, shed.importances, shed.rates, shed.frequency.counts, combine,
         weighed, stream, np.int64(member.key), member.basis, member.born,
@@ -78,9 +104,11 @@ def score_again(shed, slot, combine, weighed):
 def fade(shed):
     """Old evidence counts for less from now on."""
     book = shed.frequency
+    if shed.rule[0].kind == VALUE:
+        exposure.account_all(shed)
     frequency.fade(book.book, book.table, book.keys, book.counts)
     if shed.rule[0].kind == VALUE:
-        match_rate.fade(shed.rates, book.counts, book.held, book.book[0].fresh)
+        match_rate.fade(shed.rates)
         importance.fade(shed.importances)
         shed.rule[0].refresh = 1
     elif shed.rule[0].standing == BY_KEY:
@@ -142,13 +170,30 @@ def count_in(shed, stream, moment, key):
     """Add a new tuple to the counts of its key."""
     book = shed.frequency
     statistics = shed.rule[0].statistics
+    if shed.rule[0].kind == VALUE:
+        tick(shed, stream)
+        if key != frequency.NO_KEY:
+            match_rate.see_key(shed.rates, book.counts, stream, key)
     if statistics == frequency.WINDOW:
         frequency.log_line(book.pages, book.log, book.keys, book.counts, stream, moment, key)
     elif statistics == frequency.FADED and key != frequency.NO_KEY:
-        if shed.rule[0].kind == VALUE:
-            match_rate.observe(shed.rates, book.counts, book.held, stream, key)
-        elif shed.rule[0].kind != OUTPUT:
+        if shed.rule[0].kind != OUTPUT:
             book.counts[key, stream] += 1.0
+
+
+@inlined
+def tick(shed, stream):
+    """The clock by which VALUE measures how long keys have not been seen."""
+    clock = shed.rates.clock
+    if shed.rates.span[1] >= 0:
+        clock[match_rate.NOW] = shed.queues[shed.rates.span[1]].now
+    else:
+        clock[match_rate.NOW] += 1
+    clock[match_rate.UNFITTED] += 1
+    if clock[match_rate.HURRY]:
+        elapsed = clock[match_rate.NOW] - clock[match_rate.REFRESHED]
+        if elapsed * HURRIES > shed.rates.span[0]:
+            shed.rule[0].refresh = 1
 
 
 @inlined

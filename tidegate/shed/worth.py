@@ -15,8 +15,9 @@ opposite stream (`estimate.frequency`); `imp` its importance.
 `additive`        alpha imp + beta m + delta time, kept current (3.2)
 `multiplicative`  imp^alpha m^beta time^delta
 `cumulative`      alpha imp (1 + beta m) at arrival, then as `dgl` with gain beta and decay delta
-`value`           expected importance per arrival: rate of the key x rate ahead at its age x
-                  E[f(imp, importance of whom it meets)], per byte under a budget in bytes
+`value`           expected importance per arrival: rate of the key x rate ahead at its age x rate
+                  ahead at the wait of its key (`estimate.match_rate`) x E[f(imp, importance of
+                  whom it meets)], per byte under a budget in bytes
 
 Time is counted in windows since the first tuple, from 1 on.
 """
@@ -132,9 +133,9 @@ def score(
     if rule[0].statistics == frequency.GIVEN:
         worth = counts[key, other]
     else:
-        worth = rates.trials[other, match_rate.level_of(counts[key, other])].rate
-    if rule[0].aged:
-        worth *= ages.worth_at(stages, stream, born, now)
+        worth = rates.level_rate[stream, match_rate.level_of(counts[key, other])]
+    wait = match_rate.wait_of(match_rate.waited(rates, key), rates.span[0])
+    worth *= rates.wait_worth[stream, wait] * ages.worth_at(stages, stream, born, now)
     if weighed:
-        worth *= importance.expected(importances, other, combine, own)
+        worth *= importance.worth(importances, stream, combine, own)
     return worth / size

@@ -1,0 +1,75 @@
+"""What retained tuples were exposed to: the trials and hits from which VALUE learns its rates.
+
+Law: a tuple's trials are counted for the cell in which it stood, up to the moment at which it may
+stand in another: when it has met an arrival, when it leaves, when evidence fades, and at every
+refresh. So each arrival is a trial for each tuple that was there, once.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from tidegate.estimate import frequency, match_rate
+from tidegate.kernel import inlined, kernel
+
+
+@inlined
+def level_of(rule, counts, key, stream, met):
+    """The level of a tuple of `stream`; if it was just met, before that was counted."""
+    if rule[0].statistics == frequency.GIVEN:
+        return match_rate.level_of(counts[key, 1 - stream] * match_rate.GIVEN_SCALE)
+    return match_rate.level_of(max(0.0, counts[key, 1 - stream] - met))
+
+
+@inlined
+def begin(shed, slot, stream):
+    """A tuple is retained, or was accounted for, up to now."""
+    exposed = shed.rates.exposed[slot]
+    exposed[0] = shed.queues[1 - stream].seen
+    exposed[1] = shed.rates.clock[match_rate.NOW]
+    exposed[2] = shed.queues[stream].now
+
+
+@kernel
+def account(shed, slot, met):
+    """Count the arrivals since it was last looked at as its trials; was the last one a hit?"""
+    rates = shed.rates
+    member = shed.members[slot]
+    stream = np.int64(member.stream)
+    key = np.int64(member.key)
+    arrival = shed.queues[1 - stream].seen
+    trials = arrival - rates.exposed[slot, 0]
+    if key != frequency.NO_KEY and (trials > 0 or met):
+        level = level_of(shed.rule, shed.frequency.counts, key, stream, met)
+        window = shed.stages.width[stream] * shed.curve.watch[stream].buckets
+        since, now = rates.exposed[slot, 1], rates.clock[match_rate.NOW]
+        youngest = rates.exposed[slot, 2] - member.born
+        oldest = shed.queues[stream].now - member.born
+        last, before = rates.activity[key, 0], rates.activity[key, 1]
+        if met and last == now:
+            last, before = before, np.int64(match_rate.NEVER)
+        if since < last < now:
+            # Its key was seen in between: a wait ended there and another began.
+            share = (last - since) / (now - since)
+            first = np.int64(trials * share + 0.5)
+            middle = youngest + np.int64((oldest - youngest) * share)
+            begun = since - before if match_rate.NEVER < before <= since else np.int64(0)
+            waits = (begun, begun + last - since)
+            match_rate.spread(rates, stream, level, (youngest, middle), waits, window, first)
+            trials -= first
+            youngest, since = middle, last
+        begun = np.int64(0) if last == match_rate.NEVER else max(np.int64(0), since - last)
+        waits = (begun, begun + now - since)
+        age, wait = match_rate.spread(
+            rates, stream, level, (youngest, oldest), waits, window, trials
+        )
+        if met:
+            match_rate.hit(rates, stream, level, age, wait, arrival)
+    begin(shed, slot, stream)
+
+
+@kernel
+def account_all(shed):
+    for slot in range(len(shed.members)):
+        if shed.members[slot].order >= 0:
+            account(shed, slot, 0)
