@@ -39,20 +39,28 @@ class Results:
 
     def _columns_to_gather(self) -> list[list[int]]:
         """Of each stream; a key that has the bits of the first stream's key is left out."""
-        columns = [list(range(len(schema or ()))) for schema in self._binding.schemas]
-        key, schemas = self._binding.key, self._binding.schemas
-        if key is None or not key.exact or any(schema is None for schema in schemas):
+        schemas = self._binding.schemas
+        columns = [list(range(len(schema or ()))) for schema in schemas]
+        key = self._binding.key
+        if key is None or not key.exact or None in schemas:
             return columns
-        fields = [
-            schema.field(name)
-            for schema, name in zip(schemas, self._binding.key_columns[0], strict=True)
+        kinds = [
+            schema.field(at).type if schema is not None else None
+            for schema, at in zip(schemas, self._key_places(), strict=True)
         ]
-        first = fields[0].type
-        if family(first) in _SAME_BITS and not pa.types.is_dictionary(first):
-            for stream, (schema, field) in enumerate(zip(schemas, fields, strict=True)):
-                if stream > 0 and field.type == first:
-                    columns[stream].remove(schema.get_field_index(field.name))
+        if family(kinds[0]) in _SAME_BITS and not pa.types.is_dictionary(kinds[0]):
+            for stream, at in enumerate(self._key_places()):
+                if stream > 0 and kinds[stream] == kinds[0]:
+                    columns[stream].remove(at)
         return columns
+
+    def _key_places(self) -> list[int]:
+        """Where the (first) key column stands in each stream."""
+        names = self._binding.key_columns[0]
+        return [
+            -1 if schema is None else schema.get_field_index(name)
+            for schema, name in zip(self._binding.schemas, names, strict=True)
+        ]
 
     def room(self, results: int = 0) -> Output:
         """Where a driver writes results; its pages are used again and again."""
@@ -92,13 +100,8 @@ class Results:
             assert payload is not None
             part = list(payload.gather(addresses, wanted).columns)
             if len(wanted) < len(payload.schema):
-                names = self._binding.key_columns[0]
-                at = [
-                    schema.get_field_index(name)
-                    for schema, name in zip(self._binding.schemas, names, strict=True)
-                    if schema is not None
-                ]
-                part.insert(at[len(parts)], parts[0][at[0]])
+                places = self._key_places()
+                part.insert(places[len(parts)], parts[0][places[0]])
             parts.append(part)
         return parts
 
