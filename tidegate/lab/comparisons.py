@@ -54,10 +54,12 @@ def value_claim(
     where: str,
     ours: str = OURS,
     without: Sequence[str] = (),
+    why: str = "",
 ) -> Claim:
     """Our own claim: VALUE keeps at least as much as the best other policy, everywhere.
 
-    `without` names what does not compete: those that were told what VALUE had to learn.
+    `without` names what does not compete: those that were told what VALUE had to learn. `why` is
+    what is known of the reason where it is behind.
     """
     words = f"{ours.upper().replace('TOLD', 'told')} / best other policy"
     claim = Claim(paper, figure, f"{words}, the least over {where}", 1.0, "at least", ours=True)
@@ -78,7 +80,8 @@ def value_claim(
     behind = sum(1 for each, _ in ratios.values() if each < 1.0)
     return claim.with_measured(
         ratio,
-        f"behind in {behind} of {len(ratios)} settings, most at {worst}, where {best} is best",
+        f"behind in {behind} of {len(ratios)} settings, most at {worst}, where {best} is best"
+        + (f": {why}" if why and behind else ""),
     )
 
 
