@@ -303,11 +303,11 @@ def test_options_mean_what_they_mean_in_python(
 def test_without_an_output_the_first_rows_are_shown(
     folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert run(["join", "left.parquet", "right.parquet", *JOIN, "--memory", "4"]) == 0
+    assert run(["join", "left.parquet", "right.parquet", *JOIN, "--memory", "20"]) == 0
     printed = capsys.readouterr()
     assert "more (write them with -o FILE)" in printed.out
     assert "60 + 60 rows in" in printed.out
-    assert "forgotten to stay inside --memory 4" in printed.out
+    assert "forgotten to stay inside --memory 20" in printed.out
     assert printed.err == ""
 
 
