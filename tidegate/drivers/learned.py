@@ -114,12 +114,16 @@ def _rescale(shed: Shed, state: State, scale: int) -> None:
     """Turn moments into finer units."""
     shed.rule["first"] *= scale
     shed.rule["faded"] *= scale
+    valued = shed.rule[0].kind == VALUE
     for stream in range(len(shed.queues)):
         if state.lanes[stream].is_time_window:
             shed.queues["now"][stream] *= scale
             shed.queues["period"][stream] *= scale
             shed.frequency.log["moment"][stream] *= scale
-    if shed.rule[0].kind == VALUE and shed.rates.span[1] >= 0:
+            if valued:
+                its = (shed.members.order >= 0) & (shed.members.stream == stream)
+                shed.rates.exposed[its, 2] *= scale
+    if valued and shed.rates.span[1] >= 0:
         activity, clock = shed.rates.activity, shed.rates.clock
         activity[activity != match_rate.NEVER] *= scale
         clock[[match_rate.NOW, match_rate.REFRESHED]] *= scale
