@@ -24,7 +24,7 @@ from tidegate.spec import JoinSpec
 class ValueJoin(ShedJoin):
     def __init__(self, spec: JoinSpec) -> None:
         super().__init__(spec)
-        self.book = frequency.empty(3, 4096, 1, frequency.FADED)
+        self.book = frequency.empty(2, 4096, 1, frequency.FADED)
         self.rates = match_rate.empty(2, opening.BUCKETS, 4096)
         timed = [s for s in range(2) if spec.windows[s].kind != "rows"]
         self.rates.span[:] = max(1, self.fade_after()), timed[0] if timed else -1

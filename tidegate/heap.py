@@ -13,8 +13,8 @@ from tidegate.kernel import kernel
 
 @kernel
 def _before(notes, one, other):
-    if notes[one].deadline != notes[other].deadline:
-        return notes[one].deadline < notes[other].deadline
+    if notes[one].mark != notes[other].mark:
+        return notes[one].mark < notes[other].mark
     return notes[one].order < notes[other].order
 
 

@@ -25,15 +25,16 @@ from tidegate.drivers.binding import Binding
 from tidegate.drivers.scratch import Scratch
 from tidegate.drivers.state import State
 from tidegate.index import inverted
+from tidegate.layout import Records
 from tidegate.payload import Payload, restored
 from tidegate.shed.ledger import Shed
 from tidegate.spec import JoinSpec, SpecError, TidegateError
-from tidegate.windows import NOT_INDEXED, Records
+from tidegate.windows import NOT_INDEXED
 
-VERSION = 1
+VERSION = 2
 _METADATA = b"tidegate"
 _UNUSED = b"tidegate_unused_slots"
-_NOTES = ("number", "order")
+_NOTES = ("mark", "order")
 _MEMBERS = ("priority", "basis", "born", "cost", "key", "monitor")  # under a budget
 _MARK = "_tidegate_"
 # Options come from the spec and the binding, never from a snapshot.
@@ -242,7 +243,8 @@ def _refill_stream(
     state.lines[stream, : len(line)] = line
     state.notes.place[line] = np.arange(len(line))
     state = write_codes(state, binding, stream, line, rows)
-    state.notes.deadline[line] = state.slots.time[line] + lane.window
+    if lane.is_time_window:
+        state.notes.mark[line] = state.slots.time[line] + lane.window
     state.notes.late_place[line] = -1
     for slot in line[late]:
         state.pool[0].late = heap.push(state.late, state.notes, int(state.pool[0].late), slot)

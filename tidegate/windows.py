@@ -19,14 +19,11 @@ head of the line (after the heap) is enough: expiry is one access.
 
 from __future__ import annotations
 
-from typing import Any, TypeAlias
-
 import numpy as np
 
-from tidegate import heap
+from tidegate import heap, layout
 from tidegate.kernel import inlined, kernel
-
-Records: TypeAlias = Any  # np.recarray of one of the types below; numpy cannot type its fields
+from tidegate.layout import Records, records
 
 # What a probe reads, and nothing else: the smaller a slot, the more of them the CPU's caches hold.
 SLOT = np.dtype(
@@ -45,12 +42,13 @@ NOT_INDEXED = -2  # a NULL or NaN in a join column: the tuple never matches
 # out of order, or in a count window. Written only there (`POOL.tracked`).
 NOTE = np.dtype(
     [
-        ("number", np.int64),  # n-th tuple taken from its stream
         ("order", np.int64),  # n-th tuple taken from all streams
-        ("deadline", np.int64),  # last moment at which it is alive (time windows)
+        ("mark", np.int64),  # time window: last moment at which it is alive; count window: n-th
+        #                      tuple taken from its stream
         ("place", np.int32),  # where it stands in its line
         ("late_place", np.int32),  # where it stands in the heap of late tuples, -1: in order
         ("stream", np.int32),
+        ("spare", np.int32),
     ]
 )
 
@@ -88,22 +86,12 @@ POOL = np.dtype(
 )
 
 
-def records(kind: np.dtype[Any], shape: int) -> Records:
-    """Zeroed records whose fields are attributes, in compiled and in plain Python alike."""
-    return np.zeros(shape, kind).view(np.recarray)
-
-
 def unused_slots(capacity: int) -> tuple[Records, Records, Records]:
     """`capacity` slots in a chain of unused ones, their notes, and the record of the pool."""
     slots, notes, pool = records(SLOT, capacity), records(NOTE, capacity), records(POOL, 1)
     _chain(slots, 0)
     pool.unused = capacity
     return slots, notes, pool
-
-
-def _copy(old: Records, new: Records) -> None:
-    """Copy as plain bytes: numpy copies records one by one."""
-    new[: len(old)].view(np.uint8)[:] = old.view(np.uint8)
 
 
 @kernel
@@ -122,13 +110,11 @@ def grown_slots(
     """
     before = len(slots)
     more_slots = records(SLOT, capacity)
-    _copy(slots, more_slots)
+    layout.copy(slots, more_slots)
     _chain(more_slots, before)
+    more_notes = records(NOTE, capacity)  # where nothing is noted the system gives no pages
     if pool[0].tracked:
-        more_notes = records(NOTE, capacity)
-        _copy(notes, more_notes)
-    else:  # nothing was noted, and the system need not give the pages
-        more_notes = np.empty(capacity, NOTE).view(np.recarray)
+        layout.copy(notes, more_notes)
     if pool[0].unused == 0:
         pool[0].first_unused = before
     else:
@@ -180,10 +166,9 @@ def write_note(notes, pool, lanes, late, stream, slot, time, order, in_order):
     lane = lanes[stream]
     note.stream = stream
     note.place = lane.end - 1
-    note.number = lane.taken - 1
+    note.mark = time + lane.window if lane.is_time_window else lane.taken - 1
     note.order = order
     note.late_place = -1
-    note.deadline = time + lane.window
     if lane.is_time_window and not in_order:
         pool[0].late = heap.push(late, notes, pool[0].late, slot)
 
@@ -209,7 +194,7 @@ def drop_note(notes, pool, late, slot):
 @inlined
 def expired_late(notes, pool, late, watermark):
     """A tuple that came out of order and is dead at `watermark`, or -1; ask until -1."""
-    if pool[0].late > 0 and notes[late[0]].deadline < watermark:
+    if pool[0].late > 0 and notes[late[0]].mark < watermark:
         return np.int64(late[0])
     return np.int64(-1)
 
@@ -229,7 +214,7 @@ def expired_head(slots, notes, lanes, lines, stream, watermark):
     if lane.is_time_window:
         dead = slots[slot].time + lane.window < watermark
     else:
-        dead = lane.taken - 1 - notes[slot].number >= lane.window
+        dead = lane.taken - 1 - notes[slot].mark >= lane.window
     return slot if dead else np.int64(-1)
 
 

@@ -32,6 +32,7 @@ from tidegate.encoding import (
     validity,
     whole_numbers,
 )
+from tidegate.layout import Records, records
 from tidegate.setcodes import Sets, encode_sets, set_coder
 from tidegate.spec import (
     Band,
@@ -43,7 +44,6 @@ from tidegate.spec import (
     TidegateError,
     Window,
 )
-from tidegate.windows import Records, records
 
 TIME_LIMIT = 2**62  # times and windows stay below, so that sums and differences never overflow
 _NUMBERS = {"integer", "float", "decimal", "boolean"}

@@ -57,11 +57,18 @@ def gather(state, arrivals, work, stream):
 
 
 @inlined
+def number_visitor(state, stream, slot):
+    """A visitor was taken: it gets its number among all, and in a count window in its stream."""
+    if not state.lanes[stream].is_time_window:
+        state.notes[slot].mark = state.lanes[stream].taken - 1
+    state.notes[slot].order = state.gate[0].order - 1
+
+
+@inlined
 def admit_visitor(state, stream, slot):
     """Take a visitor of an exact join."""
     take(state, stream)
-    state.notes[slot].number = state.lanes[stream].taken - 1
-    state.notes[slot].order = state.gate[0].order - 1
+    number_visitor(state, stream, slot)
     if not state.lanes[stream].is_time_window and state.lanes[stream].window == 0:
         state.lanes[stream].expired += 1
         forget(state, stream, slot)
@@ -71,8 +78,7 @@ def admit_visitor(state, stream, slot):
 def admit_under_budget(state, shed, arrivals, stream, arrival, slot):
     """Take a visitor, and retain it if its window and the budget let it live."""
     limited.count_taken(state, stream)
-    state.notes[slot].number = state.lanes[stream].taken - 1
-    state.notes[slot].order = state.gate[0].order - 1
+    number_visitor(state, stream, slot)
     key = limited.key_of(state, shed, arrivals, arrival)
     if not state.lanes[stream].is_time_window and state.lanes[stream].window == 0:
         state.lanes[stream].expired += 1
@@ -141,7 +147,8 @@ def run(state, shed, arrivals, work, output):
                     limited.matched(state, shed, arrivals, arrival, work, stream, count)
         if phase == PAIRS:
             slot = settle(state, arrivals, stream, arrival, gate[0].order)
-            state.notes[slot].number = NOT_TAKEN
+            if not state.lanes[stream].is_time_window:
+                state.notes[slot].mark = NOT_TAKEN
             work.group[gate[0].step, SLOT] = slot
             if shed is not None:
                 limited.see(state, shed, arrivals, stream, arrival)

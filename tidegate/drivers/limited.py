@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import numpy as np
 
-from tidegate import windows
+from tidegate import layout, windows
 from tidegate.drivers import two_way
 from tidegate.drivers.plan import HASH
 from tidegate.drivers.two_way import ANYBODY, DONE, NEED_OUTPUT
 from tidegate.estimate import age_curve, frequency, importance
 from tidegate.index import hash_table
-from tidegate.kernel import inlined, kernel, prefetch
+from tidegate.kernel import inlined, kernel
 from tidegate.shed import ages, budget, learning, leaving, plan, worth
 from tidegate.shed.ledger import AGE, BY_AGE, BY_KEY, CUMULATIVE, OUTPUT, RANDOM, VALUE
 from tidegate.streams import earliest
@@ -103,8 +103,7 @@ def key_of(state, shed, arrivals, arrival):
 def produced(state, shed, arrivals, arrival, count):
     """An arrival that was seen has completed so many results."""
     if count > 0 and shed.rule[0].kind == OUTPUT:
-        counts = shed.frequency.counts
-        counts[key_of(state, shed, arrivals, arrival), counts.shape[1] - 1] += count
+        shed.frequency.counts[key_of(state, shed, arrivals, arrival), 0] += count
 
 
 @inlined
@@ -344,7 +343,7 @@ def warm_index(state, shed, stream, far, soon, next_):
     if shed.rule[0].kind == CUMULATIVE or shed.rule[0].kind == VALUE or shed.rule[0].watched:
         slot = np.int64(state.buckets[bucket, other, hash_table.OLDEST])
         if slot >= 0:
-            warm_member(shed, slot)
+            layout.warm(shed.members, slot)
 
 
 @inlined
@@ -353,25 +352,15 @@ def warm_keys(shed, stream, far, soon, next_):
     book = shed.frequency
     frequency.warm_place(book.table, far)
     key = np.int64(max(0, book.table[frequency.place_of(book.table, soon)]))
-    frequency.warm_key(book.keys, book.counts, key)
-    warm_group(shed, key)
+    layout.warm(book.keys, key)
     key = np.int64(max(0, book.table[frequency.place_of(book.table, next_)]))
     warm_root(shed, key, stream)
     if shed.rule[0].statistics == frequency.WINDOW:
         key = frequency.line_ahead(book.pages, book.log, stream, 2 * two_way.AHEAD)
-        frequency.warm_key(book.keys, book.counts, key)
-        warm_group(shed, key)
+        layout.warm(book.keys, key)
         key = frequency.line_ahead(book.pages, book.log, stream, two_way.AHEAD)
         frequency.warm_place(book.table, book.keys[key].code)
         warm_root(shed, key, 1 - stream)
-
-
-@inlined
-def warm_group(shed, key):
-    if shed.rule[0].standing == BY_KEY:
-        size = shed.groups.shape[1] * shed.groups.itemsize
-        prefetch(shed.groups.ctypes.data + key * size)
-        prefetch(shed.groups.ctypes.data + (key + 1) * size - 1)
 
 
 @inlined
@@ -379,23 +368,14 @@ def warm_root(shed, key, stream):
     if shed.rule[0].standing == BY_KEY:
         slot = np.int64(shed.groups[key, stream].root)
         if slot >= 0:
-            warm_member(shed, slot)
-
-
-@inlined
-def warm_member(shed, slot):
-    address = shed.members.ctypes.data + slot * shed.members.itemsize
-    prefetch(address)
-    prefetch(address + shed.members.itemsize - 1)
+            layout.warm(shed.members, slot)
 
 
 @inlined
 def warm_slot(state, shed, slot):
-    warm_member(shed, slot)
-    prefetch(state.slots.ctypes.data + slot * state.slots.itemsize)
-    address = state.notes.ctypes.data + slot * state.notes.itemsize
-    prefetch(address)
-    prefetch(address + state.notes.itemsize - 1)
+    layout.warm(shed.members, slot)
+    layout.warm(state.slots, slot)
+    layout.warm(state.notes, slot)
 
 
 @inlined
@@ -404,8 +384,7 @@ def warm_victim(state, shed, stream):
     if shed.queues[stream].near > 0:
         holder = np.int64(shed.heaps[stream, 0].holder)
         if shed.rule[0].standing == BY_KEY:
-            frequency.warm_key(shed.frequency.keys, shed.frequency.counts, holder)
-            warm_group(shed, holder)
+            layout.warm(shed.frequency.keys, holder)
         else:
             warm_slot(state, shed, holder)
 
@@ -424,7 +403,7 @@ def warm_around_victim(state, shed, stream):
             code = state.slots[holder].code
             if shed.rule[0].keyed:
                 key = np.int64(shed.members[holder].key)
-                frequency.warm_key(shed.frequency.keys, shed.frequency.counts, key)
+                layout.warm(shed.frequency.keys, key)
         hash_table.warm_bucket(state.buckets, hash_table.bucket_of(state.buckets, code))
 
 
@@ -442,8 +421,7 @@ def warm_expiring(state, shed, stream):
             hash_table.warm_bucket(state.buckets, bucket)
             if shed.rule[0].keyed:
                 key = np.int64(shed.members[slot].key)
-                frequency.warm_key(shed.frequency.keys, shed.frequency.counts, key)
-                warm_group(shed, key)
+                layout.warm(shed.frequency.keys, key)
 
 
 @kernel

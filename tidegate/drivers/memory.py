@@ -17,8 +17,8 @@ from tidegate.drivers.plan import BTREE, GATE, HASH, INVERTED, SERVED_BY_CODE, T
 from tidegate.drivers.state import State
 from tidegate.index import btree, hash_table, inverted, ttree
 from tidegate.kernel import kernel
+from tidegate.layout import Records, records
 from tidegate.shed.budget import ACCOUNT
-from tidegate.windows import Records, records
 
 FIRST_SLOTS = 1024
 FIRST_ITEMS = 4096
@@ -194,7 +194,7 @@ def start_tracking(state: State) -> None:
         positions = np.arange(lane.begin, lane.end)
         slots = state.lines[stream, positions]
         notes.place[slots[slots >= 0]] = positions[slots >= 0]
-    notes.deadline[line] = state.slots.time[line] + state.lanes.window[notes.stream[line]]
+    notes.mark[line] = state.slots.time[line] + state.lanes.window[notes.stream[line]]
     notes.late_place[line] = -1
 
 

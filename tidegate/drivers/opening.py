@@ -13,17 +13,18 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from tidegate import layout
 from tidegate.drivers.binding import Binding
 from tidegate.drivers.state import State
 from tidegate.estimate import age_curve, frequency, importance, match_rate
 from tidegate.kernel import kernel
+from tidegate.layout import records
 from tidegate.options import Policy
 from tidegate.shed import ages, budget, learning, ledger, policies, queue
 from tidegate.shed.groups import GROUP
 from tidegate.shed.ledger import BY_AGE, BY_KEY, MEMBER, QUEUE, RULE, Shed
 from tidegate.spec import JoinSpec, TidegateError
 from tidegate.units import parse_window
-from tidegate.windows import records
 
 BUCKETS = 20  # of an age curve, where the user does not say
 MOST_BUCKETS = 1000
@@ -52,20 +53,19 @@ def shed_of(spec: JoinSpec, binding: Binding, state: State) -> Shed | None:
     rising = int(recipe.kind == ledger.UNTIL_EXPIRY)
     members = records(MEMBER, slots)
     members.order = budget.NOT_A_MEMBER
-    grouped = records(GROUP, (keys + 1) * streams if recipe.standing == BY_KEY else streams)
-    grouped.root = -1
+    columns = _by_key(recipe.kind, recipe.standing, streams, keys)
     by_heap = recipe.standing != BY_AGE
     shed = Shed(
         rule=_rule(spec, policy, recipe, statistics, state),
         queues=records(QUEUE, streams),
-        heaps=np.zeros((streams, 2 * slots if by_heap else 1), queue.ENTRY).view(np.recarray),
+        heaps=records(queue.ENTRY, (streams, 2 * slots if by_heap else 1)),
         members=members,
-        groups=grouped.reshape(-1, streams),
+        groups=columns["groups"],
         stages=ages.empty(streams, buckets + 1, rising),
-        frequency=frequency.empty(streams + 1, keys, lines, statistics),
+        frequency=frequency.empty(streams, keys, lines, statistics, columns),
         curve=age_curve.empty(streams, max(1, buckets), age_curve.MOST_MONITORS if buckets else 1),
         importances=importance.empty(streams),
-        rates=_rates(recipe, streams, buckets, keys, slots),
+        rates=_rates(recipe, streams, buckets, columns, slots),
     )
     shed.queues.scale = shed.queues.factor = 1.0
     if recipe.aged:
@@ -75,6 +75,21 @@ def shed_of(spec: JoinSpec, binding: Binding, state: State) -> Shed | None:
     if statistics == frequency.GIVEN:
         shed = _with_shares(spec, binding, policy, shed)
     return shed
+
+
+def _by_key(kind: int, standing: int, streams: int, keys: int) -> dict[str, Any]:
+    """All that shedding knows by key, in one block; what a policy has no use for is a dummy."""
+    others: dict[str, Any] = {}
+    if standing == BY_KEY:
+        others["groups"] = (GROUP, streams)
+    if kind == ledger.VALUE:
+        others["activity"] = (np.int64, 2)
+    columns = frequency.block(streams, keys, **others)
+    columns.setdefault("groups", layout.beside(1, groups=(GROUP, streams))["groups"])
+    columns["groups"].root[:] = -1
+    if kind == ledger.VALUE:
+        columns["activity"][:] = match_rate.NEVER
+    return columns
 
 
 def _rule(
@@ -179,11 +194,12 @@ def _open_curve(spec: JoinSpec, binding: Binding, policy: Policy, shed: Shed, st
 
 
 def _rates(
-    recipe: policies.Recipe, streams: int, buckets: int, keys: int, slots: int
+    recipe: policies.Recipe, streams: int, buckets: int, columns: dict[str, Any], slots: int
 ) -> match_rate.MatchRate:
     if recipe.kind != ledger.VALUE:
         return match_rate.empty(streams)
-    return match_rate.empty(streams, min(match_rate.MOST_AGES, buckets), keys, slots)
+    rates = match_rate.empty(streams, min(match_rate.MOST_AGES, buckets), slots=slots)
+    return rates._replace(activity=columns["activity"])
 
 
 def _open_rates(shed: Shed, state: State) -> None:
@@ -252,23 +268,21 @@ def _codes(binding: Binding, keys: list[Any]) -> NDArray[np.int64]:
 
 
 def _longer(array: Any, length: int) -> Any:
-    more = np.zeros((length, *array.shape[1:]), array.dtype)
-    # As plain bytes: numpy copies records one by one.
-    more[: len(array)].reshape(-1).view(np.uint8)[:] = array.reshape(-1).view(np.uint8)
-    return more.view(type(array))
+    more = layout.zeros((length, *array.shape[1:]), array.dtype).view(type(array))
+    layout.copy(array, more)
+    return more
 
 
 def _with_keys(shed: Shed, keys: int) -> Shed:
-    before = len(shed.frequency.keys)
-    shed = shed._replace(frequency=frequency.grown(shed.frequency, keys))
-    if shed.rule[0].kind == ledger.VALUE and keys + 1 > before:
-        activity = _longer(shed.rates.activity, keys + 1)
-        activity[before:] = match_rate.NEVER
-        shed = shed._replace(rates=shed.rates._replace(activity=activity))
-    if shed.rule[0].standing == BY_KEY and keys + 1 > before:
-        groups = _longer(shed.groups, keys + 1)
-        groups.root[before:] = -1
-        shed = shed._replace(groups=groups)
+    if keys + 1 <= len(shed.frequency.keys):
+        return shed
+    rule = shed.rule[0]
+    columns = _by_key(int(rule.kind), int(rule.standing), len(shed.queues), keys)
+    shed = shed._replace(
+        frequency=frequency.grown(shed.frequency, columns), groups=columns["groups"]
+    )
+    if rule.kind == ledger.VALUE:
+        shed = shed._replace(rates=shed.rates._replace(activity=columns["activity"]))
     return shed
 
 
@@ -279,13 +293,14 @@ def with_more_slots(shed: Shed, slots: int) -> Shed:
     members.order[before:] = budget.NOT_A_MEMBER
     shed = shed._replace(members=members)
     if shed.rule[0].kind == ledger.VALUE:
-        exposed = _longer(shed.rates.exposed, slots)
+        exposed = match_rate.exposures(slots)
+        layout.copy(shed.rates.exposed, exposed)
         shed = shed._replace(rates=shed.rates._replace(exposed=exposed))
     if shed.rule[0].standing != BY_AGE:
-        heaps = np.zeros((len(shed.queues), 2 * slots), queue.ENTRY)
+        heaps = records(queue.ENTRY, (len(shed.queues), 2 * slots))
         for stream, heap in enumerate(shed.heaps):
-            heaps[stream, : len(heap)].view(np.uint8)[:] = heap.view(np.uint8)
-        shed = shed._replace(heaps=heaps.view(np.recarray))
+            layout.copy(heap, heaps[stream])
+        shed = shed._replace(heaps=heaps)
     if shed.rule[0].keyed:
         # As many more as there are more slots; the rest was for the logs.
         shed = _with_keys(shed, len(shed.frequency.keys) - 1 + 2 * (slots - before))

@@ -8,10 +8,11 @@ from tidegate.drivers import memory
 from tidegate.drivers.binding import Binding
 from tidegate.drivers.plan import IMPORTANCE_CODES, INDEX_CODES
 from tidegate.drivers.state import State
+from tidegate.layout import records
 from tidegate.shed.ledger import MEMBER
 from tidegate.shed.queue import ENTRY
 from tidegate.spec import Band, Equal, InnerProduct, JoinSpec, Overlap
-from tidegate.windows import LANE, NOTE, SLOT, records
+from tidegate.windows import LANE, NOTE, SLOT
 
 # What one retained tuple costs besides its payload: its records, its entries in the queue of
 # victims and its places in line and heap (as they double when they grow), its share of the buckets.

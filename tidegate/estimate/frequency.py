@@ -21,7 +21,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from tidegate.kernel import inlined, kernel, prefetch
+from tidegate import layout
+from tidegate.kernel import inlined, kernel
+from tidegate.layout import records
 
 RETAINED, WINDOW, FADED, GIVEN = range(4)
 STATISTICS = {"retained": RETAINED, "window": WINDOW, "faded": FADED, "given": GIVEN}
@@ -67,24 +69,30 @@ class Frequency(NamedTuple):
     log: Any  # [stream, line]
 
 
-def _records(kind: np.dtype[Any], shape: Any) -> Any:
-    return np.zeros(shape, kind).view(np.recarray)
+def block(streams: int, keys: int, **others: Any) -> dict[str, Any]:
+    """The arrays `keys` and `counts` for so many keys besides NO_KEY, and others by key: all that
+    is known of a key stands on one line of the cache, or two."""
+    columns = layout.beside(keys + 1, keys=(KEY, 1), counts=(np.float64, streams), **others)
+    columns["keys"].next_free = -1
+    return columns
 
 
-def empty(streams: int, keys: int, lines: int, statistics: int) -> Frequency:
-    """Room for `keys` keys besides NO_KEY, and a log of so many lines per stream."""
-    book = _records(BOOK, 1)
+def empty(
+    streams: int, keys: int, lines: int, statistics: int, columns: dict[str, Any] | None = None
+) -> Frequency:
+    """Room for `keys` keys besides NO_KEY (in the `columns` of a block, if it is given), and a log
+    of so many lines per stream."""
+    book = records(BOOK, 1)
     book.statistics = statistics
     book.first_free, book.fresh = -1, 1
-    records = _records(KEY, keys + 1)
-    records.next_free = -1
+    columns = columns or block(streams, keys)
     return Frequency(
         book=book,
         table=_places(keys + 1),
-        keys=records,
-        counts=np.zeros((keys + 1, streams), np.float64),
-        pages=_records(PAGE, streams),
-        log=_records(LINE, (streams, lines if statistics == WINDOW else 1)),
+        keys=columns["keys"],
+        counts=columns["counts"],
+        pages=records(PAGE, streams),
+        log=records(LINE, (streams, lines if statistics == WINDOW else 1)),
     )
 
 
@@ -92,17 +100,12 @@ def _places(keys: int) -> NDArray[np.int32]:
     return np.full(1 << max(4, (2 * keys - 1).bit_length()), -1, np.int32)
 
 
-def grown(frequency: Frequency, keys: int) -> Frequency:
-    """The same counts with room for more keys; a key keeps its number."""
-    before = len(frequency.keys)
-    if keys + 1 <= before:
-        return frequency
-    records = _records(KEY, keys + 1)
-    records.next_free = -1
-    records[:before].view(np.uint8)[:] = frequency.keys.view(np.uint8)  # numpy copies one by one
-    counts = np.zeros((keys + 1, frequency.counts.shape[1]), np.float64)
-    counts[:before] = frequency.counts
-    bigger = frequency._replace(keys=records, counts=counts, table=_places(keys + 1))
+def grown(frequency: Frequency, columns: dict[str, Any]) -> Frequency:
+    """The same counts, and what else is known by key, in a larger block; a key keeps its number."""
+    layout.copy(frequency.keys, columns["keys"])
+    bigger = frequency._replace(
+        keys=columns["keys"], counts=columns["counts"], table=_places(len(columns["keys"]))
+    )
     rebuild(bigger.book, bigger.table, bigger.keys)
     return bigger
 
@@ -246,16 +249,7 @@ def oldest_line(pages, log, stream, horizon, lines):
 @inlined
 def warm_place(table, code):
     """Bring near where the search for a code begins."""
-    prefetch(table.ctypes.data + place_of(table, code) * 4)
-
-
-@inlined
-def warm_key(keys, counts, key):
-    """Bring a key and its counts near."""
-    prefetch(keys.ctypes.data + key * keys.itemsize)
-    address = counts.ctypes.data + key * counts.shape[1] * 8
-    prefetch(address)
-    prefetch(address + counts.shape[1] * 8 - 1)
+    layout.warm(table, place_of(table, code))
 
 
 @inlined

@@ -32,6 +32,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from tidegate import layout
 from tidegate.estimate.frequency import FADING
 from tidegate.kernel import inlined, kernel
 
@@ -102,7 +103,7 @@ def empty(streams: int, ages: int = 1, keys: int = 0, slots: int = 0) -> MatchRa
         known=np.zeros(streams, np.int64),
         clumps=np.zeros((streams, 4), np.float64),
         activity=np.full((keys + 1, 2), NEVER, np.int64),
-        exposed=np.zeros((slots, 3), np.int64),
+        exposed=exposures(slots),
         clock=np.zeros(4, np.int64),
         span=np.array([1, -1], np.int64),
         told=np.zeros(2, np.int64),
@@ -110,6 +111,12 @@ def empty(streams: int, ages: int = 1, keys: int = 0, slots: int = 0) -> MatchRa
         cells=np.zeros((LEVELS * max(1, ages) * WAITS, 3), np.int64),
         cell_trials=np.zeros(LEVELS * max(1, ages) * WAITS, np.float64),
     )
+
+
+def exposures(slots: int) -> NDArray[np.int64]:
+    """For each slot, up to where its trials are counted; no row lies across two lines."""
+    exposed: NDArray[np.int64] = layout.beside(slots, exposed=(np.int64, 3))["exposed"]
+    return exposed
 
 
 @kernel

@@ -12,18 +12,26 @@ from __future__ import annotations
 
 import numpy as np
 
-from tidegate.kernel import kernel
+from tidegate.kernel import inlined, kernel
 
 NOBODY = -1
 
 GROUP = np.dtype(
     [
-        ("queued", np.float64),  # priority and order of its entry in the queue that counts;
-        ("queued_order", np.int64),  # an entry that says anything else is dead
+        ("queued", np.float64),  # priority and order of its entry in the queue that counts, an
+        ("queued_order", np.int32),  # order as `short`; an entry that says anything else is dead
         ("root", np.int32),  # slot, or NOBODY
-        ("number", np.int32),
     ]
 )
+
+
+@inlined
+def short(order):
+    """The end of an order: enough to tell the entries of one key apart that are worth the same.
+
+    Should two agree, both count as live, and whoever comes to the top first is put right.
+    """
+    return np.int32(order & np.int64(0x7FFFFFFF))
 
 
 @kernel

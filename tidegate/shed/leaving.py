@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from tidegate.kernel import inlined, kernel, prefetch
-from tidegate.shed import tiers, worth
+from tidegate import layout
+from tidegate.kernel import inlined, kernel
+from tidegate.shed import groups, tiers, worth
 from tidegate.shed.ledger import BY_KEY
 
 NOBODY = -1
@@ -38,7 +39,7 @@ def rebuild_by_key(rule, queues, heaps, members, groups_, counts, stream):
             first = members[group.root]
             part = worth.key_worth(rule, counts, key, stream)
             group.queued = worth.group_priority(rule, part, first.basis)
-            group.queued_order = first.order
+            group.queued_order = groups.short(first.order)
             tiers.append(queues, heaps, stream, group.queued, first.basis, first.order, key)
 
 
@@ -49,7 +50,7 @@ def _come_near_by_tuple(queues, heaps, members, stream):
     found = tiers.refill(queues, heaps, stream)
     for at in range(found):
         soon = np.int64(heap[min(at + AHEAD, found - 1)].holder)
-        prefetch(members.ctypes.data + soon * members.itemsize)
+        layout.warm(members, soon)
         entry = heap[at]
         member = members[entry.holder]
         if member.order == entry.order and entry.priority <= member.priority:
@@ -79,6 +80,12 @@ def first_by_tuple(queues, heaps, members, stream):
     return found
 
 
+@inlined
+def _speaks_for(group, entry):
+    """Is this the entry of the group that counts?"""
+    return entry.priority == group.queued and groups.short(entry.order) == group.queued_order
+
+
 @kernel
 def _come_near_by_key(rule, queues, heaps, members, groups_, counts, stream):
     """See `_come_near_by_tuple`."""
@@ -86,17 +93,16 @@ def _come_near_by_key(rule, queues, heaps, members, groups_, counts, stream):
     found = tiers.refill(queues, heaps, stream)
     for at in range(found):
         soon = np.int64(heap[min(at + 2 * AHEAD, found - 1)].holder)
-        prefetch(groups_.ctypes.data + soon * groups_.shape[1] * groups_.itemsize)
-        prefetch(counts.ctypes.data + soon * counts.shape[1] * 8)
+        layout.warm(counts, soon)
         soon = np.int64(groups_[heap[min(at + AHEAD, found - 1)].holder, stream].root)
-        prefetch(members.ctypes.data + max(np.int64(0), soon) * members.itemsize)
+        layout.warm(members, max(np.int64(0), soon))
         entry = heap[at]
         group = groups_[entry.holder, stream]
-        if group.root >= 0 and entry.priority == group.queued and entry.order == group.queued_order:
+        if group.root >= 0 and _speaks_for(group, entry):
             first = members[group.root]
             part = worth.key_worth(rule, counts, entry.holder, stream)
             group.queued = worth.group_priority(rule, part, first.basis)
-            group.queued_order = first.order
+            group.queued_order = groups.short(first.order)
             tiers.keep(queues, heaps, stream, group.queued, first.basis, first.order, entry.holder)
     tiers.end_refill(queues, heaps, stream)
 
@@ -111,7 +117,7 @@ def first_by_key(rule, queues, heaps, members, groups_, counts, stream):
             continue
         top = heaps[stream, 0]
         group = groups_[top.holder, stream]
-        if group.root < 0 or top.priority != group.queued or top.order != group.queued_order:
+        if group.root < 0 or not _speaks_for(group, top):
             tiers.pop(queues, heaps, stream)
             continue
         first = members[group.root]
@@ -121,7 +127,7 @@ def first_by_key(rule, queues, heaps, members, groups_, counts, stream):
             found = np.int64(group.root)
             break
         group.queued = priority
-        group.queued_order = first.order
+        group.queued_order = groups.short(first.order)
         tiers.move_top(queues, heaps, stream, priority, first.basis, first.order)
     return found
 
@@ -151,12 +157,14 @@ def reweigh(rule, queues, heaps, members, groups_, counts, key, stream):
     first = members[group.root]
     part = worth.key_worth(rule, counts, key, stream)
     priority = worth.group_priority(rule, part, first.basis)
-    if priority < group.queued or (priority == group.queued and first.order != group.queued_order):
+    if priority < group.queued or (
+        priority == group.queued and groups.short(first.order) != group.queued_order
+    ):
         if queues[stream].count >= tiers.room(heaps):
             rebuild_by_key(rule, queues, heaps, members, groups_, counts, stream)
         else:
             group.queued = priority
-            group.queued_order = first.order
+            group.queued_order = groups.short(first.order)
             tiers.push(queues, heaps, stream, priority, first.basis, first.order, key)
 
 

@@ -79,7 +79,7 @@ def key_worth(rule, counts, key, stream):
     """The part of the priority that all tuples of a key share."""
     kind = rule[0].kind
     if kind == OUTPUT:
-        return counts[key, counts.shape[1] - 1]
+        return counts[key, 0]
     matches = counts[key, 1 - stream]
     if kind == ADDITIVE:
         return rule[0].beta * matches
