@@ -2,7 +2,7 @@
 
 Law: what a tuple is worth comes from the estimators, which `test_estimate.py` compares with their
 definitions; when it is read is stated here, once: for all tuples every so many arrivals (and so
-many times in a window where worth depends on age or wait), for a tuple that has met an arrival, a
+many times in a window, as often as worth moves), for a tuple that has met an arrival, a
 new one, and again for whoever is about to go (who stays if it is worth more by now).
 """
 
@@ -28,7 +28,6 @@ class ValueJoin(ShedJoin):
         self.rates = match_rate.empty(2, opening.BUCKETS, 4096)
         timed = [s for s in range(2) if spec.windows[s].kind != "rows"]
         self.rates.span[:] = max(1, self.fade_after()), timed[0] if timed else -1
-        self.rates.clock[match_rate.UNFITTED] = learning.SMALLEST_FIT
         self.importances = importance.empty(2)
         self.curve = age_curve.empty(2, opening.BUCKETS, age_curve.MOST_MONITORS)
         self.stages = ages.empty(2, opening.BUCKETS + 1)
@@ -112,7 +111,7 @@ class ValueJoin(ShedJoin):
         clock[match_rate.NOW] = self.now_of[timed] if timed >= 0 else clock[match_rate.NOW] + 1
         clock[match_rate.UNFITTED] += 1
         elapsed = clock[match_rate.NOW] - clock[match_rate.REFRESHED]
-        if clock[match_rate.HURRY] and elapsed * learning.HURRIES > span:
+        if elapsed * clock[match_rate.HURRY] > span:
             self.refresh_in = 1
 
     def account(self, arrival: Arrival, met: bool) -> None:
@@ -164,12 +163,18 @@ class ValueJoin(ShedJoin):
             self.period[stream] = (arrival.born, seen, seen - before)
 
     def refresh(self) -> None:
-        for arrival in self.alive:
-            self.account(arrival, False)
-        if self.rates.clock[match_rate.UNFITTED] >= learning.SMALLEST_FIT:
+        if match_rate.is_due(self.rates):
+            for arrival in self.alive:
+                self.account(arrival, False)
             self.fit()
+        moved = 0
         for arrival in self.alive:
+            before = self.scores[arrival.taken]
             self.scores[arrival.taken] = self.score(arrival)
+            moved += match_rate.has_moved(before, self.scores[arrival.taken])
+        clock = self.rates.clock
+        hurry = learning.next_hurry(clock[match_rate.HURRY], moved, len(self.alive))
+        clock[match_rate.HURRY] = hurry
         ordinary = sum(arrival.taken not in self.monitors for arrival in self.alive)
         self.rates.clock[match_rate.REFRESHED] = self.rates.clock[match_rate.NOW]
         self.refresh_in = max(learning.SMALLEST_REFRESH, ordinary)
@@ -177,7 +182,7 @@ class ValueJoin(ShedJoin):
     def fit(self) -> None:
         match_rate.fit(self.rates)
         importance.summarise(self.importances)
-        stages, hurry = self.stages, False
+        stages = self.stages
         for stream in range(2):
             buckets = int(self.curve.watch[stream].buckets)
             places = np.arange(buckets) * opening.BUCKETS // buckets
@@ -188,9 +193,6 @@ class ValueJoin(ShedJoin):
                 stages.rising[stream],
                 stages.ending[stream],
             )
-            hurry |= not match_rate.is_flat(stages.worth[stream, :buckets])
-            hurry |= not match_rate.is_flat(self.rates.wait_worth[stream])
-        self.rates.clock[match_rate.HURRY] = hurry
 
     def met(self, arrival: Arrival, others: Sequence[Arrival]) -> None:
         for other in others:

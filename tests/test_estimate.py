@@ -201,8 +201,11 @@ def test_rates_follow_counts_where_these_predict() -> None:
 def test_rates_are_flat_where_counts_say_nothing() -> None:
     rates = rates_of(np.full(10, 0.003), np.ones(20), WAITS, EVEN, 2)
     assert rates.level_rate[0, :10] == pytest.approx(np.full(10, 0.003), rel=0.1)
-    assert match_rate.is_flat(np.ones(3))
-    assert not match_rate.is_flat(np.array([1.0, 1.2]))
+
+
+def test_a_score_has_moved_by_more_than_a_trifle() -> None:
+    assert match_rate.has_moved(1.0, 1.2) and match_rate.has_moved(1.2, 1.0)
+    assert not match_rate.has_moved(1.0, 1.05) and not match_rate.has_moved(0.0, 0.0)
 
 
 def test_what_age_explains_is_not_counted_twice() -> None:

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 # Kernels allocate nothing, so they need no reference counts; without this (undocumented) option
 # numba counts references for each of the dozens of arrays of a join, several times per tuple.
-COMPILED = {"nogil": True, "error_model": "numpy", "_nrt": False}
+COMPILED = {"nogil": True, "error_model": "numpy", "_nrt": False, "no_cfunc_wrapper": True}
 
 _LOCK = threading.Lock()
 
@@ -40,7 +40,7 @@ def _digest_of_sources() -> str:
     """A name for the present text of all files that hold compiled functions."""
     digest = hashlib.blake2b(digest_size=8)
     for name, text in _sources(files("tidegate"), ""):
-        if b"tidegate.kernel import" in text:
+        if b"tidegate.kernel import" in text or b"from numba" in text:
             digest.update(name.encode() + b"\0" + text)
     return digest.hexdigest()
 
@@ -92,8 +92,34 @@ def _compiled(function: Callable[..., Any], **options: Any) -> Any:
 
 
 def kernel(function: Callable[..., Any]) -> Any:
-    """Compile `function` on its first call and cache the machine code between processes."""
-    return _compiled(function)
+    """Compile `function` on its first call and cache the machine code between processes.
+
+    Once for all whole numbers: left to itself numba compiles a function again for each constant
+    and each width that its callers hand over.
+    """
+    return _for_all_numbers(_compiled(function))
+
+
+def step(function: Callable[..., Any]) -> Any:
+    """A kernel that only kernels call: without what would make it callable from Python, which for
+    a function of many arrays takes longer to compile than the function itself."""
+    return _for_all_numbers(_compiled(function, no_cpython_wrapper=True, forceinline=True))
+
+
+def _for_all_numbers(compiled: Any) -> Any:
+    if not numba_config.DISABLE_JIT:
+        template = compiled.get_call_template
+
+        def get_call_template(args: Any, kws: Any) -> Any:
+            return template([_plain(kind) for kind in args], {k: _plain(v) for k, v in kws.items()})
+
+        compiled.get_call_template = get_call_template
+    return compiled
+
+
+def _plain(kind: Any) -> Any:
+    kind = types.unliteral(kind)
+    return types.int64 if isinstance(kind, types.Integer) and kind.signed else kind
 
 
 def inlined(function: Callable[..., Any]) -> Any:

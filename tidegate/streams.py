@@ -12,9 +12,11 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from tidegate.frames import frame
 from tidegate.kernel import inlined
 
 
+@frame
 class Arrivals(NamedTuple):
     """One push: the tuples of all streams, stream after stream, each part sorted by time."""
 

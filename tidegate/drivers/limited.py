@@ -14,7 +14,7 @@ from tidegate.drivers.plan import HASH
 from tidegate.drivers.two_way import ANYBODY, DONE, NEED_OUTPUT
 from tidegate.estimate import age_curve, frequency, importance
 from tidegate.index import hash_table
-from tidegate.kernel import inlined, kernel
+from tidegate.kernel import inlined, kernel, step
 from tidegate.shed import ages, budget, learning, leaving, plan, worth
 from tidegate.shed.ledger import AGE, BY_AGE, BY_KEY, CUMULATIVE, OUTPUT, RANDOM, VALUE
 from tidegate.streams import earliest
@@ -27,7 +27,7 @@ def importance_of(state, arrivals, arrival):
     return arrivals.importance[arrival] if state.gate[0].has_importance else 1.0
 
 
-@inlined
+@step
 def see(state, shed, arrivals, stream, arrival):
     """Learn from an arrival. Its key, if the policy counts keys, is held until `settle_key`."""
     rule = shed.rule
@@ -106,7 +106,7 @@ def produced(state, shed, arrivals, arrival, count):
         shed.frequency.counts[key_of(state, shed, arrivals, arrival), 0] += count
 
 
-@inlined
+@step
 def matched(state, shed, arrivals, arrival, work, stream, count):
     """The arrival has met the members in `work.found`; what follows for them."""
     rule = shed.rule
@@ -136,7 +136,7 @@ def forget(state, shed, stream, slot, complete):
     two_way.forget(state, stream, slot)
 
 
-@inlined
+@step
 def expire(state, shed):
     """Forget all that is dead at the watermark."""
     watermark = state.gate[0].watermark
@@ -286,7 +286,7 @@ def monitor_for(state, shed, stream):
     return monitor
 
 
-@inlined
+@step
 def admit(state, shed, arrivals, stream, arrival):
     """Retain the arrival if its window and the budget let it live."""
     key = key_of(state, shed, arrivals, arrival)
@@ -314,7 +314,7 @@ def settle_key(shed, key):
         frequency.let_go(book.book, book.table, book.keys, key)
 
 
-@inlined
+@step
 def look_ahead(state, shed, arrivals, stream, arrival):
     """Bring near what soon arrivals, those soon counted out and the next victims will touch."""
     last = arrivals.end[stream] - 1

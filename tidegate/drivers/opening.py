@@ -20,7 +20,7 @@ from tidegate.estimate import age_curve, frequency, importance, match_rate
 from tidegate.kernel import kernel
 from tidegate.layout import records
 from tidegate.options import Policy
-from tidegate.shed import ages, budget, learning, ledger, policies, queue
+from tidegate.shed import ages, budget, ledger, policies, queue
 from tidegate.shed.groups import GROUP
 from tidegate.shed.ledger import BY_AGE, BY_KEY, MEMBER, QUEUE, RULE, Shed
 from tidegate.spec import JoinSpec, TidegateError
@@ -211,7 +211,6 @@ def _open_rates(shed: Shed, state: State) -> None:
     if rates.told[0]:
         levels = np.array([match_rate.typical(level) for level in range(match_rate.LEVELS)])
         rates.level[:] = levels / match_rate.GIVEN_SCALE
-    rates.clock[match_rate.UNFITTED] = learning.SMALLEST_FIT
 
 
 def _tell_ages(shed: Shed, stream: int, curve: NDArray[np.float64]) -> None:

@@ -11,10 +11,12 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from tidegate.frames import frame
 from tidegate.index import btree, ttree
 from tidegate.windows import Records
 
 
+@frame
 class State(NamedTuple):
     gate: Records  # [0]: options and counts of the whole join
     lanes: Records  # [stream]
@@ -39,6 +41,7 @@ class State(NamedTuple):
     accounts: Records
 
 
+@frame
 class Output(NamedTuple):
     """Results not yet turned into a table: addresses of the payload rows, and importance."""
 
@@ -47,6 +50,7 @@ class Output(NamedTuple):
     filled: NDArray[np.int64]  # [0]: results, [1]: room that the next arrival asks for
 
 
+@frame
 class Work(NamedTuple):
     """Scratch of one push."""
 

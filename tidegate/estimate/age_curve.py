@@ -20,6 +20,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from tidegate.frames import frame
 from tidegate.kernel import kernel
 
 MOST_MONITORS = 128  # per stream; enough for a curve of 20 buckets within a few windows
@@ -40,6 +41,7 @@ WATCH = np.dtype(
 )
 
 
+@frame
 class AgeCurve(NamedTuple):
     """What monitors have shown; all of it is part of a snapshot."""
 

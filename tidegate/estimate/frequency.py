@@ -22,6 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tidegate import layout
+from tidegate.frames import frame
 from tidegate.kernel import inlined, kernel
 from tidegate.layout import records
 
@@ -58,6 +59,7 @@ _MULTIPLIER = np.uint64(0x9E3779B97F4A7C15)
 _HALF = np.uint64(32)
 
 
+@frame
 class Frequency(NamedTuple):
     """Counts of keys; flat arrays. `table` is made again after a snapshot."""
 

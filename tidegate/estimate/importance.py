@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tidegate.estimate.frequency import FADING
+from tidegate.frames import frame
 from tidegate.kernel import kernel
 
 BINS = 256  # 2**-32 to 2**32; what lies beyond falls into the bins at the ends
@@ -26,6 +27,7 @@ FEW = 32.0  # results, of which the mean is as good as the expectation
 _MIN, _MAX, _SUM, _PRODUCT = range(4)  # as in `drivers.plan`; the fifth is the mean
 
 
+@frame
 class Importances(NamedTuple):
     """[stream, bin]"""
 

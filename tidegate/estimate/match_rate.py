@@ -34,6 +34,7 @@ from numpy.typing import NDArray
 
 from tidegate import layout
 from tidegate.estimate.frequency import FADING
+from tidegate.frames import frame
 from tidegate.kernel import inlined, kernel
 
 LEVELS = 64
@@ -48,9 +49,12 @@ POWERS = (-2.0, -1.0, -0.5, 0.0, 0.25, 0.5, 0.75, 1.0)
 _ENOUGH = 8.0  # hits, where they come one by one, to learn from
 _LASTING = 1000.0  # hits; less than that is kept until there is more
 _CAUTION = 4.0  # hits, where they come one by one, that would make a factor 1
-_FLAT = 1.05  # factors that differ less need no hurry
+_SMALLEST_FIT = 256  # tuples between two fits, which cost as much as some hundred
+_FITS = 40  # in the weight of all tuples, which in the long run is that of five windows
+_MOVED = 0.1  # of a score: a change that is more than a trifle
 
 
+@frame
 class MatchRate(NamedTuple):
     """Of the tuples of each stream; all but `span` and what follows is part of a snapshot."""
 
@@ -71,7 +75,8 @@ class MatchRate(NamedTuple):
     activity: NDArray[np.int64]  # [key]: moments at which it was last seen, and before that
     exposed: NDArray[np.int64]  # [slot]: up to where its trials are counted: opposite arrivals,
     #                             the clock of waits, the clock of its age
-    clock: NDArray[np.int64]  # now, of the last refresh, tuples since the last fit, in a hurry?
+    clock: NDArray[np.int64]  # now, of the last refresh, tuples since the last fit, refreshes
+    #                           in a window
     span: NDArray[np.int64]  # the longest window; the stream whose clock it is of, -1: arrivals
     told: NDArray[np.int64]  # [0]: levels are given shares, [1]: ages are a given curve
     expected: NDArray[np.float64]  # scratch, since kernels allocate nothing: by place,
@@ -104,7 +109,7 @@ def empty(streams: int, ages: int = 1, keys: int = 0, slots: int = 0) -> MatchRa
         clumps=np.zeros((streams, 4), np.float64),
         activity=np.full((keys + 1, 2), NEVER, np.int64),
         exposed=exposures(slots),
-        clock=np.zeros(4, np.int64),
+        clock=np.array([0, 0, _SMALLEST_FIT, 1], np.int64),
         span=np.array([1, -1], np.int64),
         told=np.zeros(2, np.int64),
         expected=np.zeros(places, np.float64),
@@ -426,9 +431,15 @@ def _look_ahead(rates, stream):
 
 
 @kernel
-def is_flat(worth):
-    least = most = worth[0]
-    for place in range(len(worth)):
-        least = min(least, worth[place])
-        most = max(most, worth[place])
-    return most <= _FLAT * least
+def is_due(rates):
+    """Has enough come since the last fit for another one?"""
+    weight = 0.0
+    for stream in range(len(rates.weight)):
+        weight += rates.weight[stream]
+    since = rates.clock[UNFITTED]
+    return since >= _SMALLEST_FIT and _FITS * since >= weight
+
+
+@kernel
+def has_moved(before, after):
+    return abs(after - before) > _MOVED * max(before, after)

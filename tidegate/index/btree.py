@@ -17,6 +17,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from tidegate.frames import frame
 from tidegate.index.node_search import (
     NONE,
     Array,
@@ -42,6 +43,7 @@ from tidegate.kernel import kernel
 DEEPEST = 24
 
 
+@frame
 class Tree(NamedTuple):
     """The trees of all streams. At height 0 the root is a leaf, above it is an inner node."""
 

@@ -19,6 +19,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from tidegate.frames import frame
 from tidegate.index.node_search import (
     NONE,
     Array,
@@ -43,6 +44,7 @@ LEFT, RIGHT, PREVIOUS, NEXT, PARENT, HEIGHT, COUNT = range(7)
 COLUMNS = 7
 
 
+@frame
 class Tree(NamedTuple):
     """The trees of all streams."""
 

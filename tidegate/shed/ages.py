@@ -19,11 +19,13 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from tidegate.frames import frame
 from tidegate.kernel import kernel
 
 NOBODY = -1
 
 
+@frame
 class Stages(NamedTuple):
     """[stream, stage]; the last stage holds what has nothing ahead of it."""
 

@@ -15,8 +15,7 @@ from tidegate.shed import exposure, leaving, worth
 from tidegate.shed.ledger import BY_KEY, OUTPUT, VALUE
 
 SMALLEST_REFRESH = 64  # tuples between two refreshes of all scores
-SMALLEST_FIT = 256  # tuples between two fits of the rates, which cost as much as some hundred
-HURRIES = 32  # refreshes in a window where worth depends on age or wait
+MOST_HURRY = 32  # refreshes in a window
 SMALLEST_FADE = 256
 
 
@@ -42,7 +41,6 @@ def fit(shed):
     """Make the rates of VALUE from what its tuples were exposed to."""
     match_rate.fit(shed.rates)
     importance.summarise(shed.importances)
-    hurry = 0
     for stream in range(len(shed.queues)):
         p = shed.curve.scratch[0, : shed.curve.watch[stream].buckets]
         if shed.rule[0].watched:
@@ -51,36 +49,48 @@ def fit(shed):
                 place = bucket * shed.rates.age.shape[1] // len(p)
                 p[bucket] = shed.rates.age_rate[stream, place]
             _make_stages(shed, stream, p)
-        if not match_rate.is_flat(shed.stages.worth[stream, : len(p)]):
-            hurry = 1
-        if not match_rate.is_flat(shed.rates.wait_worth[stream]):
-            hurry = 1
-    shed.rates.clock[match_rate.HURRY] = hurry
 
 
 @kernel
 def refresh(shed, combine, weighed):
-    """Make all scores of VALUE anew: O(M), and so done every M tuples; where worth depends on age
-    or wait also 32 times in a window, of which each of the M tuples saw the tuples come."""
-    exposure.account_all(shed)
-    if shed.rates.clock[match_rate.UNFITTED] >= SMALLEST_FIT:
+    """Make all scores of VALUE anew: O(M), and so done every M tuples; where worth moves with age
+    or wait also up to 32 times in a window, as `hurry` says."""
+    if match_rate.is_due(shed.rates):
+        exposure.account_all(shed)
         fit(shed)
-    members = 0
+    members = looked = moved = 0
     for stream in range(len(shed.queues)):
         members += shed.queues[stream].members
     for slot in range(len(shed.members)):
+        exposure.warm_ahead(shed, slot)
         member = shed.members[slot]
         if member.order >= 0:
             stream = np.int64(member.stream)
+            before = member.priority
             member.priority = worth.score(
                 shed.rule, shed.stages, shed.importances, shed.rates, shed.frequency.counts,
                 combine, weighed, stream, np.int64(member.key), member.basis, member.born,
                 shed.queues[stream].now, member.cost,
             )  # fmt: skip
+            looked += 1
+            moved += match_rate.has_moved(before, member.priority)
     for stream in range(len(shed.queues)):
         leaving.rebuild_by_tuple(shed.queues, shed.heaps, shed.members, stream)
+    hurry = shed.rates.clock[match_rate.HURRY]
+    shed.rates.clock[match_rate.HURRY] = next_hurry(hurry, moved, looked)
     shed.rates.clock[match_rate.REFRESHED] = shed.rates.clock[match_rate.NOW]
     shed.rule[0].refresh = max(SMALLEST_REFRESH, members)
+
+
+@kernel
+def next_hurry(hurry, moved, looked):
+    """How often in a window scores are made anew: more often if many of them have moved since the
+    last time, less often if few have."""
+    if 8 * moved > looked:
+        return min(MOST_HURRY, 2 * hurry)
+    if 32 * moved < looked:
+        return max(1, hurry // 2)
+    return hurry
 
 
 @inlined
@@ -190,10 +200,9 @@ def tick(shed, stream):
     else:
         clock[match_rate.NOW] += 1
     clock[match_rate.UNFITTED] += 1
-    if clock[match_rate.HURRY]:
-        elapsed = clock[match_rate.NOW] - clock[match_rate.REFRESHED]
-        if elapsed * HURRIES > shed.rates.span[0]:
-            shed.rule[0].refresh = 1
+    elapsed = clock[match_rate.NOW] - clock[match_rate.REFRESHED]
+    if elapsed * clock[match_rate.HURRY] > shed.rates.span[0]:
+        shed.rule[0].refresh = 1
 
 
 @inlined

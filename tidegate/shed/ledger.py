@@ -16,6 +16,7 @@ from tidegate.estimate.age_curve import AgeCurve
 from tidegate.estimate.frequency import Frequency
 from tidegate.estimate.importance import Importances
 from tidegate.estimate.match_rate import MatchRate
+from tidegate.frames import frame
 from tidegate.shed.ages import Stages
 
 # How members stand: one by one, by key, or by age. It decides what a change of worth moves.
@@ -97,6 +98,7 @@ MEMBER = np.dtype(
 )
 
 
+@frame
 class Shed(NamedTuple):
     rule: Any  # [0]
     queues: Any  # [stream]
