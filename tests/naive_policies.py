@@ -9,6 +9,7 @@ on a stream without instants, when a learned number is read), the sentence stand
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Sequence
 from fractions import Fraction
 from typing import Any
@@ -16,6 +17,8 @@ from typing import Any
 import naive
 from naive import Arrival, NaiveJoin, length, missing, plain
 
+from tidegate.drivers import opening
+from tidegate.shed import learning
 from tidegate.spec import Equal, JoinSpec
 
 NOTHING = object()  # the key of a tuple that can match nothing
@@ -33,6 +36,8 @@ class ShedJoin(NaiveJoin):
         self.produced: dict[Any, float] = {}  # results by key
         self.worth: dict[int, Fraction] = {}  # cumulative priorities by order
         self.victims: list[tuple[int, int]] = []  # (stream, row), in the order they went
+        self.sketch: dict[tuple[int, Any], float] | None = None  # once a window is too large
+        self.faded, self.quiet = 0, 0
 
     # --- what a twin counts ---------------------------------------------------------------
 
@@ -58,12 +63,14 @@ class ShedJoin(NaiveJoin):
             return newer < window.size
         return self.bound() - arrival.born <= length(window)
 
-    def matches(self, arrival: Arrival) -> int:
+    def matches(self, arrival: Arrival) -> float:
         """m: tuples with its key in the opposite window, full or retained."""
         if self.key(arrival) is NOTHING:
             return 0
         if self.policy.get("statistics", "window") == "retained":
             others = [other for other in self.alive if other.stream != arrival.stream]
+        elif self.sketch is not None:
+            return self.sketch.get((1 - arrival.stream, self.key(arrival)), 0.0)
         else:
             others = [
                 other
@@ -95,11 +102,36 @@ class ShedJoin(NaiveJoin):
         if not self.seen:
             self.first = self.clock
         self.seen.append(arrival)
+        self.count(arrival)
         # An arrival is an instant of the opposite stream: those it does not meet decay.
         decay = Fraction(self.weight("delta", "decay", 0.99))
         for other in self.alive:
             if other.stream != stream and other.taken in self.worth:
                 self.worth[other.taken] *= decay
+
+    def count(self, arrival: Arrival) -> None:
+        """Count on in a sketch, once the window of a stream holds more than its log."""
+        if self.sketch is None:
+            before = [a for a in self.seen if a is not arrival and self.is_in_window(a)]
+            if sum(a.stream == arrival.stream for a in before) >= opening.log_lines(self.spec):
+                self.sketch = dict(Counter((a.stream, self.key(a)) for a in before))
+                self.faded, self.quiet = self.clock, 0
+        else:
+            self.quiet += 1
+            sizes = [self.window(stream) for stream in range(2)]
+            timed = [s for s in range(2) if self.spec.windows[s].kind != "rows"]
+            elapsed = self.clock - self.faded if timed else self.quiet
+            period = max(sizes[s] for s in timed) if timed else sum(sizes)
+            if self.quiet >= learning.SMALLEST_FADE and 5 * elapsed > period:
+                held = {self.key(other) for other in self.alive}
+                for key in {key for _, key in self.sketch}:
+                    counts = [self.sketch.pop((s, key), 0.0) * 0.8 for s in range(2)]
+                    if max(counts) >= 0.75 or key in held:
+                        self.sketch.update({(s, key): counts[s] for s in range(2)})
+                self.faded, self.quiet = self.clock, 0
+        if self.sketch is not None:
+            place = arrival.stream, self.key(arrival)
+            self.sketch[place] = self.sketch.get(place, 0.0) + 1.0
 
     def met(self, arrival: Arrival, others: Sequence[Arrival]) -> None:
         """An arrival has completed results with these."""

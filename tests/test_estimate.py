@@ -28,7 +28,7 @@ COMBINE = ("min", "max", "sum", "product", "mean")
 def fed(book: frequency.Frequency, codes: list[int], lines: int) -> None:
     """A window of the last `lines` codes of stream 0."""
     for moment, code in enumerate(np.array(codes, np.int64)):
-        key = frequency.oldest_line(book.pages, book.log, 0, -1, lines)
+        key = frequency.oldest_line(book.pages, book.log, 0, moment - lines + 1)
         if key >= 0:
             book.counts[key, 0] -= 1.0
             frequency.let_go(book.book, book.table, book.keys, key)
@@ -37,7 +37,7 @@ def fed(book: frequency.Frequency, codes: list[int], lines: int) -> None:
 
 
 @given(st.lists(st.integers(-4, 12), max_size=80), st.integers(1, 9))
-def test_a_full_log_counts_its_last_lines(codes: list[int], lines: int) -> None:
+def test_a_log_counts_what_a_window_holds(codes: list[int], lines: int) -> None:
     book = frequency.empty(2, 16, lines, frequency.WINDOW)
     fed(book, codes, lines)
     expected = Counter(codes[-lines:])
@@ -47,6 +47,10 @@ def test_a_full_log_counts_its_last_lines(codes: list[int], lines: int) -> None:
         if key > 0:
             assert book.counts[key, 0] == expected[code]
     assert book.book[0].used == len(expected)
+    frequency.give_up_log(book.book, book.pages, book.log, book.keys)
+    assert book.pages[0].length == 0
+    assert not book.keys.references.any()
+    assert book.counts[:, 0].sum() == expected.total()
 
 
 @given(st.lists(st.integers(0, 500), max_size=200), st.integers(1, 20))
@@ -204,8 +208,8 @@ def test_rates_are_flat_where_counts_say_nothing() -> None:
 
 
 def test_a_score_has_moved_by_more_than_a_trifle() -> None:
-    assert match_rate.has_moved(1.0, 1.2) and match_rate.has_moved(1.2, 1.0)
-    assert not match_rate.has_moved(1.0, 1.05) and not match_rate.has_moved(0.0, 0.0)
+    pairs = [(1.0, 1.2), (1.2, 1.0), (1.0, 1.05), (0.0, 0.0)]
+    assert [bool(match_rate.has_moved(*pair)) for pair in pairs] == [True, True, False, False]
 
 
 def test_what_age_explains_is_not_counted_twice() -> None:

@@ -103,3 +103,16 @@ def test_a_cleared_queue_takes_entries_in_any_order() -> None:
     for expected in range(5000):
         assert first(queues, heaps, 1)[0] == expected
         tiers.pop(queues, heaps, 1)
+
+
+def test_a_holder_that_is_queued_again_and_again_stands_once() -> None:
+    """A worth that goes up and down leaves an entry at each fall, all saying the same."""
+    queues, heaps = empty_queue()
+    tiers.append(queues, heaps, 0, 2.0, 0.0, 1, 1)
+    for _ in range(3 * tiers.NEAR):
+        tiers.append(queues, heaps, 0, 1.0, 0.0, 0, 0)
+    assert first(queues, heaps, 0) == (1.0, 0.0, 0, 0)
+    while queues[0].count and first(queues, heaps, 0)[3] == 0:
+        tiers.pop(queues, heaps, 0)
+    assert first(queues, heaps, 0) == (2.0, 0.0, 1, 1)
+    assert queues[0].count == 1

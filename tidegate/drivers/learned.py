@@ -18,7 +18,7 @@ from tidegate.shed.ledger import VALUE, Shed
 from tidegate.windows import NOT_INDEXED
 
 _MARK = {b"tidegate": b"learned"}
-_RULE = ("first", "begun", "faded", "quiet", "refresh", "until_plan")
+_RULE = ("first", "begun", "faded", "quiet", "refresh", "until_plan", "statistics")
 _QUEUE = (
     "scale", "seen", "now", "pace", "period", "period_seen", "arrived", "precedence", "factor"
 )  # fmt: skip
@@ -28,7 +28,7 @@ _RATES = (
     "clock",
 )  # fmt: skip
 _WATCH = ("alive", "lives", "waited", "known")
-_BOOK = ("used", "first_free", "fresh")
+_BOOK = ("used", "first_free", "fresh", "statistics")
 
 
 def _parts(shed: Shed, fresh: int) -> dict[str, Any]:

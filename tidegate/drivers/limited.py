@@ -70,15 +70,21 @@ def see_key(state, shed, arrivals, stream, arrival, moment):
                 horizon = state.gate[0].watermark - window
             else:
                 horizon = shed.queues[lane].seen - window
-            lines = book.log.shape[1] + (lane != stream)
-            if learning.is_due(book.pages, book.log, lane, horizon, lines):
-                learning.count_out(shed, lane, horizon, lines)
-    elif rule[0].statistics == frequency.FADED:
+            if learning.is_due(book.pages, book.log, lane, horizon):
+                learning.count_out(shed, lane, horizon)
+        if book.pages[stream].length == book.log.shape[1]:
+            frequency.give_up_log(book.book, book.pages, book.log, book.keys)
+            rule[0].statistics = frequency.SKETCHED
+            rule[0].faded = state.gate[0].clock
+            rule[0].quiet = 0
+    elif rule[0].statistics == frequency.FADED or rule[0].statistics == frequency.SKETCHED:
         rule[0].quiet += 1
         if rule[0].quiet >= learning.SMALLEST_FADE:
             elapsed = rule[0].quiet
             if state.lanes[0].is_time_window or state.lanes[1].is_time_window:
                 elapsed = state.gate[0].clock - rule[0].faded
+            if rule[0].statistics == frequency.SKETCHED:
+                elapsed *= frequency.FADES
             if elapsed > rule[0].fade_after:
                 learning.fade(shed)
                 rule[0].faded = state.gate[0].clock
@@ -169,10 +175,13 @@ def appraise(state, shed, arrivals, stream, arrival, key, size):
     rule = shed.rule
     own = importance_of(state, arrivals, arrival)
     order = state.gate[0].order - 1
+    moment = shed.queues[stream].now
+    # Of an instant's tuples in a count window, only the last is as young as the window.
+    born = moment if state.lanes[stream].is_time_window else state.lanes[stream].taken - 1
     if rule[0].standing == BY_AGE:
-        priority, base = ages.rank(shed.stages, stream, 0, order)
+        stage = ages.stage_of(shed.stages, stream, born, moment)
+        priority, base = ages.rank(shed.stages, stream, stage, order)
     else:
-        moment = shed.queues[stream].now
         first = rule[0].first if state.lanes[stream].is_time_window else 0
         time = worth.windows_since(first, moment, state.lanes[stream].window)
         base = worth.base_of(rule, own, time)
@@ -180,8 +189,6 @@ def appraise(state, shed, arrivals, stream, arrival, key, size):
         if rule[0].standing == BY_KEY:
             priority = worth.group_priority(rule, worth.key_worth(rule, counts, key, stream), base)
         elif rule[0].kind == VALUE:
-            # Of an instant's tuples in a count window, only the last is as young as the window.
-            born = moment if state.lanes[stream].is_time_window else state.lanes[stream].taken - 1
             priority = worth.score(
                 rule, shed.stages, shed.importances, shed.rates, counts, state.gate[0].combine,
                 state.gate[0].has_importance, stream, key, own, born, moment, size,

@@ -29,7 +29,7 @@ from tidegate.units import parse_window
 BUCKETS = 20  # of an age curve, where the user does not say
 MOST_BUCKETS = 1000
 FADE_AFTER = 1  # window; so what is remembered is the weight of about five
-SMALLEST_LOG, LARGEST_LOG = 1024, 65_536  # tuples of a full window that are counted
+SMALLEST_LOG, LARGEST_LOG = 1024, 65_536  # tuples of a window that are counted one by one
 MONITOR_SHARE = 16  # one in so many of the retained tuples is kept to learn an age curve
 _BYTES_GUESSED = 256  # of a tuple, where the budget is in bytes
 
@@ -47,7 +47,7 @@ def shed_of(spec: JoinSpec, binding: Binding, state: State) -> Shed | None:
     recipe = policies.recipe_of(policy)
     streams, slots = len(spec.streams), len(state.slots)
     statistics = policies.statistics_of(policy)
-    lines = _log_lines(spec)
+    lines = log_lines(spec)
     keys = keys_for(slots, lines) if recipe.keyed else 0
     buckets = _buckets(spec, binding, policy) if recipe.aged else 0
     rising = int(recipe.kind == ledger.UNTIL_EXPIRY)
@@ -109,7 +109,8 @@ def _rule(
     return rule
 
 
-def _log_lines(spec: JoinSpec) -> int:
+def log_lines(spec: JoinSpec) -> int:
+    """How many tuples of a full window are counted exactly; a larger one is sketched."""
     if spec.memory_rows is None:
         return LARGEST_LOG
     return max(SMALLEST_LOG, min(LARGEST_LOG, 32 * spec.memory_rows))

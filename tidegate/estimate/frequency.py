@@ -6,11 +6,14 @@ one of these kinds:
 
 `retained`  the tuples of a stream that are retained now
 `window`    the tuples taken from a stream that its full window holds now, shed ones included. The
-            log remembers (moment, key) of the last tuples of each stream, so that they can be
-            counted out again when they die. It is a ring: of a window with more tuples than the
-            ring has lines, the youngest are counted. That is exact while windows are small and
-            else a fair sample of the recent past, since all keys are counted over the same span.
-`faded`     all tuples taken, old ones for less: every count is lowered from time to time
+            log remembers (moment, key) of the tuples of each stream, so that they can be counted
+            out again when they die.
+`sketched`  what `window` becomes when a window holds more tuples than its log has lines: a sketch
+            with decay. Five times in a window every count is lowered by a fifth, so that a key's
+            count goes on meaning what it meant: about how many of its tuples a window holds.
+            Rare keys without a retained tuple are forgotten, the sooner the fuller the table.
+`faded`     all tuples taken, old ones for less: as `sketched`, but lowered once in a window, so
+            that what is remembered is the weight of about five
 `given`     shares told by the user; never changed
 """
 
@@ -26,12 +29,13 @@ from tidegate.frames import frame
 from tidegate.kernel import inlined, kernel
 from tidegate.layout import records
 
-RETAINED, WINDOW, FADED, GIVEN = range(4)
+RETAINED, WINDOW, FADED, GIVEN, SKETCHED = range(5)
 STATISTICS = {"retained": RETAINED, "window": WINDOW, "faded": FADED, "given": GIVEN}
 
 NO_KEY = 0  # the key of tuples that match nothing: its counts stay 0
 FULL = -1
 FADING = 0.8  # what is left of a count when it fades; mild, so that counts mean the same all along
+FADES = 5  # in a window, of a sketch: what comes in a window is then what fades away in it
 FADED_AWAY = 0.75  # a count below this is not worth a line of the table
 
 KEY = np.dtype(
@@ -231,20 +235,31 @@ def log_line(pages, log, keys, counts, stream, moment, key):
         counts[key, stream] += 1.0
 
 
+@kernel
+def give_up_log(book, pages, log, keys):
+    """Count on as a sketch: lines are forgotten, and with them what they refer to; counts stay."""
+    for stream in range(len(pages)):
+        for number in range(pages[stream].length):
+            line = pages[stream].begin + number
+            if line >= log.shape[1]:
+                line -= log.shape[1]
+            keys[log[stream, line].key].references -= 1
+        pages[stream].length = 0
+    book[0].statistics = SKETCHED
+
+
 @inlined
-def oldest_line(pages, log, stream, horizon, lines):
-    """The key of the oldest line if it is before the horizon or one of too many, else -1.
+def oldest_line(pages, log, stream, horizon):
+    """The key of the oldest line if it is before the horizon, else -1.
 
     Asked again and again; each time the answer is a key, the line is gone from the log.
     """
     key = np.int64(-1)
-    length = pages[stream].length
-    if length > 0:
-        begin = pages[stream].begin
-        if length >= lines or log[stream, begin].moment < horizon:
-            key = log[stream, begin].key
-            pages[stream].begin = begin + 1 if begin + 1 < log.shape[1] else 0
-            pages[stream].length = length - 1
+    begin = pages[stream].begin
+    if pages[stream].length > 0 and log[stream, begin].moment < horizon:
+        key = log[stream, begin].key
+        pages[stream].begin = begin + 1 if begin + 1 < log.shape[1] else 0
+        pages[stream].length -= 1
     return key
 
 

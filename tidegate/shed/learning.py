@@ -152,17 +152,16 @@ def key_for(shed, code):
 
 
 @inlined
-def is_due(pages, log, stream, horizon, lines):
+def is_due(pages, log, stream, horizon):
     """Is there something to count out?"""
-    length = pages[stream].length
-    return length > 0 and (length >= lines or log[stream, pages[stream].begin].moment < horizon)
+    return pages[stream].length > 0 and log[stream, pages[stream].begin].moment < horizon
 
 
 @inlined
-def count_out(shed, stream, horizon, lines):
+def count_out(shed, stream, horizon):
     """Take from the counts what has left the full window of a stream."""
     book = shed.frequency
-    key = frequency.oldest_line(book.pages, book.log, stream, horizon, lines)
+    key = frequency.oldest_line(book.pages, book.log, stream, horizon)
     while key >= 0:
         if key != frequency.NO_KEY:
             book.counts[key, stream] -= 1.0
@@ -172,7 +171,7 @@ def count_out(shed, stream, horizon, lines):
                     key, 1 - stream,
                 )  # fmt: skip
         frequency.let_go(book.book, book.table, book.keys, key)
-        key = frequency.oldest_line(book.pages, book.log, stream, horizon, lines)
+        key = frequency.oldest_line(book.pages, book.log, stream, horizon)
 
 
 @inlined
@@ -186,8 +185,8 @@ def count_in(shed, stream, moment, key):
             match_rate.see_key(shed.rates, book.counts, stream, key)
     if statistics == frequency.WINDOW:
         frequency.log_line(book.pages, book.log, book.keys, book.counts, stream, moment, key)
-    elif statistics == frequency.FADED and key != frequency.NO_KEY:
-        if shed.rule[0].kind != OUTPUT:
+    elif statistics == frequency.FADED or statistics == frequency.SKETCHED:
+        if key != frequency.NO_KEY and shed.rule[0].kind != OUTPUT:
             book.counts[key, stream] += 1.0
 
 

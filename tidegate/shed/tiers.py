@@ -186,12 +186,33 @@ def _refill(line, heap):
     wanted = max(1, min(line.middle // 4, _FILL))
     found, priority, basis, order = _split(heap, end - line.middle, end, wanted)
     while found > NEAR:
+        before = found
         found, priority, basis, order = _split(heap, end - found, end, wanted)
+        if found == before:
+            # The sample knew no better: take the first entry, and those that say the same.
+            found, priority, basis, order = _split_first(heap, end - found, end)
+            if found > NEAR:
+                # They are of one holder, and one of them is enough.
+                line.count -= found - 1
+                line.middle -= found - 1
+                end -= found - 1
+                found = 1
     line.near_priority, line.near_basis, line.near_order = priority, basis, order
     for at in range(found):
         queue.copy(heap, at, end - found + at)
     line.middle -= found
     return found
+
+
+@kernel
+def _split_first(heap, begin, end):
+    """Bring the first entry of a stretch and all that say the same to its end; as `_split`."""
+    first = begin
+    for at in range(begin + 1, end):
+        if queue.before(heap[at], heap[first]):
+            first = at
+    priority, basis, order = heap[first].priority, heap[first].basis, heap[first].order
+    return _gather(heap, begin, end, priority, basis, order), priority, basis, order
 
 
 @kernel
@@ -209,6 +230,12 @@ def _split(heap, begin, end, wanted):
     for _ in range((sample * wanted - 1) // length):
         left = queue.pop(heap, left)
     priority, basis, order = heap[0].priority, heap[0].basis, heap[0].order
+    return _gather(heap, begin, end, priority, basis, order), priority, basis, order
+
+
+@kernel
+def _gather(heap, begin, end, priority, basis, order):
+    """Bring the entries of a stretch within a bound to its end; returns how many."""
     first = end
     for at in range(end - 1, begin - 1, -1):
         here = heap[at]
@@ -218,4 +245,4 @@ def _split(heap, begin, end, wanted):
                 queue.copy(heap, 0, first)
                 queue.copy(heap, first, at)
                 queue.copy(heap, at, 0)
-    return end - first, priority, basis, order
+    return end - first
