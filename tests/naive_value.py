@@ -42,7 +42,7 @@ class ValueJoin(ShedJoin):
         self.period = [(0, 0, 0), (0, 0, 0)]  # its begin, tuples seen then, tuples of the last one
         for stream in range(2):
             share = int(self.capacity(stream)) // (2 if spec.split == "shared" else 1)
-            limit = min(age_curve.MOST_MONITORS, share / opening.MONITOR_SHARE)
+            limit = min(age_curve.MOST_MONITORS, share / opening.MONITOR_SHARE_OF_VALUE)
             self.curve.watch[stream].limit = limit if share >= 4 else 0.0
             self.curve.watch[stream].buckets = -(-self.window(stream) // self.width(stream)) or 1
 

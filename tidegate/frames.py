@@ -118,7 +118,7 @@ def _load(builder: Any, place: Any) -> Any:
     return value
 
 
-@lower_getattr_generic(Frame)
+@lower_getattr_generic(Frame)  # type: ignore[untyped-decorator]
 def _getattr(context: Any, builder: Any, kind: Frame, pointer: Any, name: str) -> Any:
     at = kind.place_of(name)
     inner = kind.kinds[at]
@@ -128,7 +128,7 @@ def _getattr(context: Any, builder: Any, kind: Frame, pointer: Any, name: str) -
     return builder.bitcast(place, _BYTES) if isinstance(inner, Frame) else _load(builder, place)
 
 
-@unbox(Frame)
+@unbox(Frame)  # type: ignore[untyped-decorator]
 def _unbox(kind: Frame, obj: Any, c: Any) -> NativeValue:
     """Make the block of a frame from the tuple, for the time of one call."""
     block = cgutils.alloca_once(c.builder, _struct(c.context, kind))

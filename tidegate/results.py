@@ -19,8 +19,8 @@ from tidegate.drivers.binding import Binding
 from tidegate.drivers.predicates import combined
 from tidegate.drivers.state import Output
 from tidegate.encoding import family, plain_array
+from tidegate.layout import Records
 from tidegate.payload import Payload, restored
-from tidegate.windows import Records
 
 OUTPUT_ROOM = 1 << 20  # results between two drains
 _SAME_BITS = ("integer", "date", "timestamp", "timestamp with time zone")

@@ -30,7 +30,9 @@ BUCKETS = 20  # of an age curve, where the user does not say
 MOST_BUCKETS = 1000
 FADE_AFTER = 1  # window; so what is remembered is the weight of about five
 SMALLEST_LOG, LARGEST_LOG = 1024, 65_536  # tuples of a window that are counted one by one
-MONITOR_SHARE = 16  # one in so many of the retained tuples is kept to learn an age curve
+# One in so many of the retained tuples is kept to learn an age curve; VALUE learns from all.
+MONITOR_SHARE = 16
+MONITOR_SHARE_OF_VALUE = 48
 _BYTES_GUESSED = 256  # of a tuple, where the budget is in bytes
 
 
@@ -78,17 +80,15 @@ def shed_of(spec: JoinSpec, binding: Binding, state: State) -> Shed | None:
 
 
 def _by_key(kind: int, standing: int, streams: int, keys: int) -> dict[str, Any]:
-    """All that shedding knows by key, in one block; what a policy has no use for is a dummy."""
-    others: dict[str, Any] = {}
-    if standing == BY_KEY:
-        others["groups"] = (GROUP, streams)
-    if kind == ledger.VALUE:
-        others["activity"] = (np.int64, 2)
-    columns = frequency.block(streams, keys, **others)
-    columns.setdefault("groups", layout.beside(1, groups=(GROUP, streams))["groups"])
+    """All that shedding knows by key, in one block. What a policy has no use for is a dummy of the
+    same type, so that one driver serves all policies."""
+    others: dict[str, Any] = {"groups": (GROUP, streams), "activity": (np.int64, 2)}
+    used = {"groups": standing == BY_KEY, "activity": kind == ledger.VALUE}
+    columns = frequency.block(streams, 1, **others)
+    needed = {name: column for name, column in others.items() if used[name]}
+    columns |= frequency.block(streams, max(1, keys), **needed)
     columns["groups"].root[:] = -1
-    if kind == ledger.VALUE:
-        columns["activity"][:] = match_rate.NEVER
+    columns["activity"][:] = match_rate.NEVER
     return columns
 
 
@@ -190,16 +190,18 @@ def _open_curve(spec: JoinSpec, binding: Binding, policy: Policy, shed: Shed, st
                 share //= len(spec.streams)
             if spec.memory_bytes is not None:
                 share //= _BYTES_GUESSED
-            limit = min(age_curve.MOST_MONITORS, share / MONITOR_SHARE)
+            one_in = MONITOR_SHARE_OF_VALUE if shed.rule[0].kind == ledger.VALUE else MONITOR_SHARE
+            limit = min(age_curve.MOST_MONITORS, share / one_in)
             shed.curve.watch[stream].limit = limit if share >= 4 else 0.0
 
 
 def _rates(
     recipe: policies.Recipe, streams: int, buckets: int, columns: dict[str, Any], slots: int
 ) -> match_rate.MatchRate:
-    if recipe.kind != ledger.VALUE:
-        return match_rate.empty(streams)
-    rates = match_rate.empty(streams, min(match_rate.MOST_AGES, buckets), slots=slots)
+    if recipe.kind == ledger.VALUE:
+        rates = match_rate.empty(streams, min(match_rate.MOST_AGES, buckets), slots=slots)
+    else:
+        rates = match_rate.empty(streams)
     return rates._replace(activity=columns["activity"])
 
 

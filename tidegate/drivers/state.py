@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from tidegate.frames import frame
 from tidegate.index import btree, ttree
-from tidegate.windows import Records
+from tidegate.layout import Records
 
 
 @frame

@@ -107,8 +107,8 @@ def empty(streams: int, ages: int = 1, keys: int = 0, slots: int = 0) -> MatchRa
         weight=np.zeros(streams, np.float64),
         known=np.zeros(streams, np.int64),
         clumps=np.zeros((streams, 4), np.float64),
-        activity=np.full((keys + 1, 2), NEVER, np.int64),
-        exposed=exposures(slots),
+        activity=_rows(keys + 1, 2, NEVER),
+        exposed=_rows(slots, 3, 0),
         clock=np.array([0, 0, _SMALLEST_FIT, 1], np.int64),
         span=np.array([1, -1], np.int64),
         told=np.zeros(2, np.int64),
@@ -119,9 +119,16 @@ def empty(streams: int, ages: int = 1, keys: int = 0, slots: int = 0) -> MatchRa
 
 
 def exposures(slots: int) -> NDArray[np.int64]:
-    """For each slot, up to where its trials are counted; no row lies across two lines."""
-    exposed: NDArray[np.int64] = layout.beside(slots, exposed=(np.int64, 3))["exposed"]
-    return exposed
+    """For each slot, up to where its trials are counted."""
+    return _rows(slots, 3, 0)
+
+
+def _rows(number: int, columns: int, value: int) -> NDArray[np.int64]:
+    """Rows of numbers in a block, at least two, so that their type is that of a block's column."""
+    block = layout.beside(max(2, number), part=(np.int64, columns), rest=(np.int64, 1))
+    part: NDArray[np.int64] = block["part"]
+    part[:] = value
+    return part
 
 
 @kernel
@@ -179,7 +186,7 @@ def waited(rates, key):
 
 @kernel
 def age_place(age, window, places):
-    return min(places - 1, age * places // max(np.int64(1), window))
+    return max(0, min(places - 1, age * places // max(np.int64(1), window)))
 
 
 @kernel
