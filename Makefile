@@ -28,10 +28,8 @@ venv: $(INSTALLED) ## create .venv and install what requirements.lock names
 demo: java venv ## run the main job on generated data
 	$(BIN)/tidegate demo
 
-# The run as plain Python comes first: where a kernel is wrong, its traceback can be read.
 test: java venv ## run all tests, those marked nojit also as plain Python
-	NUMBA_DISABLE_JIT=1 $(BIN)/python -m pytest -m nojit tests
-	$(BIN)/python -m pytest -m ""
+	@sh scripts/test.sh
 
 test-spark: java venv ## run only the tests that start a JVM
 	$(BIN)/python -m pytest -m spark tests

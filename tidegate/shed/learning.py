@@ -15,7 +15,7 @@ from tidegate.shed import exposure, leaving, worth
 from tidegate.shed.ledger import BY_KEY, OUTPUT, VALUE
 
 SMALLEST_REFRESH = 64  # tuples between two refreshes of all scores
-MOST_HURRY = 32  # refreshes in a window
+MOST_HURRY = 64  # refreshes in a window
 SMALLEST_FADE = 256
 
 
@@ -54,7 +54,7 @@ def fit(shed):
 @kernel
 def refresh(shed, combine, weighed):
     """Make all scores of VALUE anew: O(M), and so done every M tuples; where worth moves with age
-    or wait also up to 32 times in a window, as `hurry` says."""
+    or wait also up to 64 times in a window, as `hurry` says."""
     if match_rate.is_due(shed.rates):
         exposure.account_all(shed)
         fit(shed)
