@@ -1,6 +1,6 @@
-"""Compiled functions: one decorator, one cache folder.
+"""Compiled functions: one cache folder.
 
-Law: every compiled function of tidegate is made by `kernel` or `inlined`, and its machine code is
+Law: every compiled function of tidegate is made by `kernel`, `step` or `inlined`, and its code is
 cached in a folder named after the text of all compiled sources. numba notices a change in the file
 of the function it compiles, but not in the files of the functions that were inlined into it; the
 name of the folder does, so a stale cache is never loaded. The folder is outside the package, whose
@@ -101,8 +101,11 @@ def kernel(function: Callable[..., Any]) -> Any:
 
 
 def step(function: Callable[..., Any]) -> Any:
-    """A kernel that only kernels call: without what would make it callable from Python, which for
-    a function of many arrays takes longer to compile than the function itself."""
+    """A kernel that only kernels call, compiled once and then made part of each caller by LLVM.
+
+    It goes without what would make it callable from Python, which for a function of many arrays
+    takes longer to compile than the function itself.
+    """
     return _for_all_numbers(_compiled(function, no_cpython_wrapper=True, forceinline=True))
 
 
@@ -123,10 +126,8 @@ def _plain(kind: Any) -> Any:
 
 
 def inlined(function: Callable[..., Any]) -> Any:
-    """Compile `function` into each of its callers: for steps of a driver, which share its arrays.
-
-    Passing dozens of arrays to a function for each tuple costs more than what the function does.
-    """
+    """Paste `function` into each of its callers before they are compiled: for parts of a step, so
+    small or so closely tied to it that compiling them by themselves would take longer."""
     return _compiled(function, inline="always")
 
 

@@ -108,7 +108,7 @@ def empty(streams: int, ages: int = 1, keys: int = 0, slots: int = 0) -> MatchRa
         known=np.zeros(streams, np.int64),
         clumps=np.zeros((streams, 4), np.float64),
         activity=_rows(keys + 1, 2, NEVER),
-        exposed=_rows(slots, 3, 0),
+        exposed=exposures(slots),
         clock=np.array([0, 0, _SMALLEST_FIT, 1], np.int64),
         span=np.array([1, -1], np.int64),
         told=np.zeros(2, np.int64),
