@@ -17,9 +17,9 @@ from typing import Any
 import naive
 from naive import Arrival, NaiveJoin, length, missing, plain
 
-from tidegate.drivers import opening
 from tidegate.shed import learning
 from tidegate.spec import Equal, JoinSpec
+from tidegate.state import shed_arrays
 
 NOTHING = object()  # the key of a tuple that can match nothing
 
@@ -113,7 +113,7 @@ class ShedJoin(NaiveJoin):
         """Count on in a sketch, once the window of a stream holds more than its log."""
         if self.sketch is None:
             before = [a for a in self.seen if a is not arrival and self.is_in_window(a)]
-            if sum(a.stream == arrival.stream for a in before) >= opening.log_lines(self.spec):
+            if sum(a.stream == arrival.stream for a in before) >= shed_arrays.log_lines(self.spec):
                 self.sketch = dict(Counter((a.stream, self.key(a)) for a in before))
                 self.faded, self.quiet = self.clock, 0
         else:

@@ -14,23 +14,23 @@ import numpy as np
 from naive import Arrival, length
 from naive_policies import NOTHING, Rank, ShedJoin
 
-from tidegate.drivers import opening
-from tidegate.drivers.plan import IMPORTANCE_CODES
+from tidegate.binding.spec_records import IMPORTANCE_CODES
 from tidegate.estimate import age_curve, frequency, importance, match_rate
 from tidegate.shed import ages, learning
 from tidegate.spec import JoinSpec
+from tidegate.state import shed_arrays
 
 
 class ValueJoin(ShedJoin):
     def __init__(self, spec: JoinSpec) -> None:
         super().__init__(spec)
         self.book = frequency.empty(2, 4096, 1, frequency.FADED)
-        self.rates = match_rate.empty(2, opening.BUCKETS, 4096)
+        self.rates = match_rate.empty(2, shed_arrays.BUCKETS, 4096)
         timed = [s for s in range(2) if spec.windows[s].kind != "rows"]
         self.rates.span[:] = max(1, self.fade_after()), timed[0] if timed else -1
         self.importances = importance.empty(2)
-        self.curve = age_curve.empty(2, opening.BUCKETS, age_curve.MOST_MONITORS)
-        self.stages = ages.empty(2, opening.BUCKETS + 1)
+        self.curve = age_curve.empty(2, shed_arrays.BUCKETS, age_curve.MOST_MONITORS)
+        self.stages = ages.empty(2, shed_arrays.BUCKETS + 1)
         self.stages.worth[:] = self.stages.ending[:] = 1.0
         self.stages.width[:] = [self.width(0), self.width(1)]
         self.refresh_in, self.quiet, self.faded = 1, 0, 0
@@ -42,12 +42,12 @@ class ValueJoin(ShedJoin):
         self.period = [(0, 0, 0), (0, 0, 0)]  # its begin, tuples seen then, tuples of the last one
         for stream in range(2):
             share = int(self.capacity(stream)) // (2 if spec.split == "shared" else 1)
-            limit = min(age_curve.MOST_MONITORS, share / opening.MONITOR_SHARE_OF_VALUE)
+            limit = min(age_curve.MOST_MONITORS, share / shed_arrays.MONITOR_SHARE_OF_VALUE)
             self.curve.watch[stream].limit = limit if share >= 4 else 0.0
             self.curve.watch[stream].buckets = -(-self.window(stream) // self.width(stream)) or 1
 
     def width(self, stream: int) -> int:
-        return max(1, -(-self.window(stream) // opening.BUCKETS))
+        return max(1, -(-self.window(stream) // shed_arrays.BUCKETS))
 
     def number_of(self, arrival: Arrival) -> int:
         """The key as the estimators know it."""
@@ -185,7 +185,7 @@ class ValueJoin(ShedJoin):
         stages = self.stages
         for stream in range(2):
             buckets = int(self.curve.watch[stream].buckets)
-            places = np.arange(buckets) * opening.BUCKETS // buckets
+            places = np.arange(buckets) * shed_arrays.BUCKETS // buckets
             self.curve.watch[stream].known = self.rates.known[stream]
             age_curve.rate_ahead(
                 self.rates.age_rate[stream, places],

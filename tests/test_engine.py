@@ -14,8 +14,8 @@ import pyarrow.compute as pc
 import pytest
 
 import tidegate as tg
-from tidegate.drivers.options import SLOT_BYTES
-from tidegate.encoding import KeyCoder
+from tidegate.columns.encoding import KeyCoder
+from tidegate.state.settings import SLOT_BYTES
 
 SPEC = tg.JoinSpec(on="k", time="t", within=10)
 LEFT = pa.table({"t": [1, 5, 9], "k": ["a", "b", "a"], "x": [1.5, 2.5, None]})

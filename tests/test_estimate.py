@@ -18,7 +18,7 @@ from naive import output_importance
 
 from tidegate.estimate import age_curve, frequency, importance, match_rate
 from tidegate.shed import groups, queue
-from tidegate.shed.ledger import MEMBER
+from tidegate.shed.shed_records import MEMBER
 
 pytestmark = pytest.mark.nojit
 

@@ -14,9 +14,9 @@ import pytest
 from numba import typeof
 
 import tidegate as tg
-from tidegate.frames import Frame, frame
-from tidegate.kernel import kernel, step
-from tidegate.layout import beside, copy, records
+from tidegate.compiled.frames import Frame, frame
+from tidegate.compiled.kernel import kernel, step
+from tidegate.compiled.layout import beside, copy, records
 
 PAIR = np.dtype([("number", np.int64), ("half", np.float32)])
 

@@ -21,7 +21,7 @@ from naive_value import ValueJoin
 from strategies import LARGER, SMALL, cases
 
 import tidegate as tg
-from tidegate import snapshot
+from tidegate.engine import snapshot
 
 EXAMPLES = int(os.environ.get("TIDEGATE_EXAMPLES", settings().max_examples))
 MANY, FEW = (max(2, EXAMPLES // part) for part in (2, 20))

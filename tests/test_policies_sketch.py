@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 from test_policies import FEW, MANY, check_victims, shed_cases
 
 import tidegate as tg
-from tidegate.drivers import opening
 from tidegate.shed import learning
+from tidegate.state import shed_arrays
 
 COUNTING = [
     "prob",
@@ -31,8 +31,8 @@ PLAIN = os.environ.get("NUMBA_DISABLE_JIT") == "1"
 def check(data: st.DataObject, policies: list[object]) -> None:
     case = data.draw(shed_cases(data.draw(st.sampled_from(policies))))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(opening, "SMALLEST_LOG", 1)
-        patch.setattr(opening, "LARGEST_LOG", data.draw(st.integers(1, 4)))
+        patch.setattr(shed_arrays, "SMALLEST_LOG", 1)
+        patch.setattr(shed_arrays, "LARGEST_LOG", data.draw(st.integers(1, 4)))
         if PLAIN:
             patch.setattr(learning, "SMALLEST_FADE", data.draw(st.integers(1, 4)))
         check_victims(case)

@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import tidegate as tg
-from tidegate.replay import replay
+from tidegate.engine.replay import replay
 
 Streams = dict[str, pa.Table]
 

@@ -45,7 +45,7 @@ from tidegate.spec import (
     rows,
     theta,
 )
-from tidegate.units import parse_bytes, parse_duration
+from tidegate.spec.units import parse_bytes, parse_duration
 
 REQUIRED: dict[str, Any] = {"on": "k", "time": "ts", "within": "10 minutes"}
 MINUTE = 60_000_000

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from tidegate.shed import queue, tiers
-from tidegate.shed.ledger import QUEUE
+from tidegate.shed.shed_records import QUEUE
 
 ROOM = 20_000
 

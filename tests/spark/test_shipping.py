@@ -13,7 +13,7 @@ import pyarrow as pa
 from pyspark import cloudpickle
 from pyspark.sql import types as T  # noqa: N812
 
-from tidegate import kernel
+from tidegate.compiled import kernel
 from tidegate.spark.delivery import Delivery
 from tidegate.spark.processor import JoinPlan
 from tidegate.spark.routing import Routing
@@ -70,7 +70,7 @@ def test_machine_code_is_shared_with_a_zip_file(tmp_path: Path) -> None:
     with zipfile.ZipFile(path, "w") as archive:
         for source in (REPOSITORY / "tidegate").rglob("*.py"):
             archive.write(source, source.relative_to(REPOSITORY))
-    code = "import tidegate.kernel as k; print(k.__file__, k.cache_folder())"
+    code = "import tidegate.compiled.kernel as k; print(k.__file__, k.cache_folder())"
     where, folder = run(code, str(path)).split()
     assert where.startswith(str(path))
     assert folder == str(kernel.cache_folder())

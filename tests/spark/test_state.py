@@ -17,15 +17,15 @@ from pyspark.sql import types as T  # noqa: N812
 from spark.feeds import EPOCH, SECOND, random_batches
 
 from tidegate.engine import JoinEngine
-from tidegate.spark import exchange, state
+from tidegate.spark import bucket_store, exchange
+from tidegate.spark.bucket_store import Meta
 from tidegate.spark.delivery import Delivery
 from tidegate.spark.engines import Residents
+from tidegate.spark.fingerprint import describe
 from tidegate.spark.inputs import arrow_schema
-from tidegate.spark.origin import describe
 from tidegate.spark.packing import encode
 from tidegate.spark.processor import Arrivals, BucketWork, JoinPlan, late_watermark
 from tidegate.spark.routing import Routing, bucket_spec
-from tidegate.spark.state import Meta
 from tidegate.spec import JoinSpec, TidegateError, rows
 
 EXACT = JoinSpec(on="k", time="ts", within={"left": "25 s", "right": "10 s"})
@@ -114,10 +114,10 @@ def test_nothing_is_lost_and_nothing_comes_twice(
     monkeypatch: pytest.MonkeyPatch, spec: JoinSpec, seed: int
 ) -> None:
     # Small enough that snapshots are written and cut into pieces.
-    monkeypatch.setattr(state, "SMALLEST_LOG_BYTES", 5_000)
-    monkeypatch.setattr(state, "PIECE_BYTES", 2_000)
-    monkeypatch.setattr(state, "EXACT_LOG_BYTES", 1_000 if seed == 200 else 10**9)
-    monkeypatch.setattr(state, "EXACT_LOG_FACTOR", 0)
+    monkeypatch.setattr(bucket_store, "SMALLEST_LOG_BYTES", 5_000)
+    monkeypatch.setattr(bucket_store, "PIECE_BYTES", 2_000)
+    monkeypatch.setattr(bucket_store, "EXACT_LOG_BYTES", 1_000 if seed == 200 else 10**9)
+    monkeypatch.setattr(bucket_store, "EXACT_LOG_FACTOR", 0)
     chance = np.random.default_rng(seed)
     batches = batches_of(seed, 20)
     plan = plan_of(spec, batches[0][0])
@@ -154,7 +154,7 @@ def test_exact_log_forgets_what_expired() -> None:
 
 
 def test_traffic_follows_new_rows(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(state, "SMALLEST_LOG_BYTES", 2_000)
+    monkeypatch.setattr(bucket_store, "SMALLEST_LOG_BYTES", 2_000)
     batches = batches_of(400, 40)
     arrived = sum(
         len(blob)

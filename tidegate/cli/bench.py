@@ -19,7 +19,7 @@ import tidegate
 from tidegate.cli import arguments
 from tidegate.cli.screen import answer, console, say
 from tidegate.spec import TidegateError
-from tidegate.units import nearest_hint
+from tidegate.spec.units import nearest_hint
 
 COLUMNS = ("name", "ours", "theirs", "ratio", "unit")
 

@@ -145,7 +145,7 @@ def _on_spark(seed: int, streams: Mapping[str, pa.Table], quiet: bool) -> list[d
 
 def _alone(seed: int, streams: Mapping[str, pa.Table]) -> list[dict[str, Any]]:
     from tidegate.engine import JoinEngine
-    from tidegate.replay import replay
+    from tidegate.engine.replay import replay
 
     runs: list[dict[str, Any]] = []
     peak = 0.0

@@ -127,7 +127,7 @@ def _replayed(
     import pyarrow as pa
 
     from tidegate.cli import files
-    from tidegate.replay import replay
+    from tidegate.engine.replay import replay
 
     heads: list[pa.Table] = []
 

@@ -68,7 +68,7 @@ def reproduce(
     from tidegate.lab.figures import Scale, all_figures, choose
     from tidegate.lab.reproduce import reproduce as run_figures
     from tidegate.spec import TidegateError
-    from tidegate.units import require_name
+    from tidegate.spec.units import require_name
 
     if what == "list":
         _list(all_figures(), json)

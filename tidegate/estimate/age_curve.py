@@ -20,8 +20,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from tidegate.frames import frame
-from tidegate.kernel import kernel
+from tidegate.compiled.frames import frame
+from tidegate.compiled.kernel import kernel
 
 MOST_MONITORS = 128  # per stream; enough for a curve of 20 buckets within a few windows
 ENOUGH_LIVES = 64.0  # to know a curve

@@ -24,10 +24,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from tidegate import layout
-from tidegate.frames import frame
-from tidegate.kernel import inlined, kernel
-from tidegate.layout import records
+from tidegate.compiled import layout
+from tidegate.compiled.frames import frame
+from tidegate.compiled.kernel import inlined, kernel
+from tidegate.compiled.layout import records
 
 RETAINED, WINDOW, FADED, GIVEN, SKETCHED = range(5)
 STATISTICS = {"retained": RETAINED, "window": WINDOW, "faded": FADED, "given": GIVEN}

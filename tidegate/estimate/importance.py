@@ -17,9 +17,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from tidegate.compiled.frames import frame
+from tidegate.compiled.kernel import kernel
 from tidegate.estimate.frequency import FADING
-from tidegate.frames import frame
-from tidegate.kernel import kernel
 
 BINS = 256  # 2**-32 to 2**32; what lies beyond falls into the bins at the ends
 _PER_DOUBLING = 4

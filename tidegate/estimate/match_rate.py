@@ -32,10 +32,10 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from tidegate import layout
+from tidegate.compiled import layout
+from tidegate.compiled.frames import frame
+from tidegate.compiled.kernel import inlined, kernel
 from tidegate.estimate.frequency import FADING
-from tidegate.frames import frame
-from tidegate.kernel import inlined, kernel
 
 LEVELS = 64
 _SINGLE = 16  # counts below this have a level of their own; above, four levels to a doubling

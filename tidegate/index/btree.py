@@ -17,7 +17,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from tidegate.frames import frame
+from tidegate.compiled.frames import frame
+from tidegate.compiled.kernel import kernel
 from tidegate.index.node_search import (
     NONE,
     Array,
@@ -36,7 +37,6 @@ from tidegate.index.node_search import (
     slot_at,
     take,
 )
-from tidegate.kernel import kernel
 
 # With the smallest nodes (4) each level at least triples the leaves, so 24 levels hold more
 # entries than there are slots.

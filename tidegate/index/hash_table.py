@@ -14,7 +14,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from tidegate.kernel import inlined, prefetch
+from tidegate.compiled.kernel import inlined, prefetch
 
 OLDEST, NEWEST = 0, 1
 _MULTIPLIER = np.uint64(0x9E3779B97F4A7C15)  # 2**64 / golden ratio: spreads consecutive keys

@@ -14,8 +14,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from tidegate.compiled.kernel import kernel
 from tidegate.index import hash_table
-from tidegate.kernel import kernel
 
 POSTING = np.dtype(
     [

@@ -6,8 +6,8 @@ probe touches every retained tuple. Serves every predicate.
 
 from __future__ import annotations
 
-from tidegate.kernel import inlined
-from tidegate.windows import NOT_INDEXED
+from tidegate.compiled.kernel import inlined
+from tidegate.windows.lifetime import NOT_INDEXED
 
 
 @inlined

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tidegate.kernel import kernel
+from tidegate.compiled.kernel import kernel
 
 Array = npt.NDArray[Any]
 

@@ -19,7 +19,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from tidegate.frames import frame
+from tidegate.compiled.frames import frame
+from tidegate.compiled.kernel import kernel
 from tidegate.index.node_search import (
     NONE,
     Array,
@@ -36,7 +37,6 @@ from tidegate.index.node_search import (
     slot_at,
     take,
 )
-from tidegate.kernel import kernel
 
 # Columns of `links`. A side is 0 or 1, so that left and right are one code: the child at a side
 # is column `side`, the neighbour in key order at that side is column PREVIOUS + side.

@@ -21,7 +21,7 @@ import pyarrow.compute as pc
 from pyarrow import parquet
 
 from tidegate.spec import TidegateError
-from tidegate.units import nearest_hint
+from tidegate.spec.units import nearest_hint
 
 VARIABLE = "TIDEGATE_DATA"
 

@@ -19,7 +19,7 @@ from tidegate.lab.claims import Claim
 from tidegate.lab.configuration import Configuration
 from tidegate.lab.measure import Measurement
 from tidegate.spec import TidegateError
-from tidegate.units import nearest_hint
+from tidegate.spec.units import nearest_hint
 
 Record = dict[str, Any]
 Chart = dict[str, Any]

@@ -32,7 +32,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tidegate.kernel import kernel
+from tidegate.compiled.kernel import kernel
 from tidegate.offline.network import Network
 from tidegate.offline.search import (
     NOT_KEPT,

@@ -22,11 +22,11 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from tidegate.drivers.binding import Binding
-from tidegate.drivers.options import state_of
+from tidegate.binding.binding import Binding
 from tidegate.engine import JoinEngine, to_arrow
-from tidegate.replay import replay
+from tidegate.engine.replay import replay
 from tidegate.spec import JoinSpec, Theta, TidegateError
+from tidegate.state.settings import state_of
 
 Integers = NDArray[np.int64]
 Progress = Callable[[int, int], None]

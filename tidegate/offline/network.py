@@ -24,7 +24,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from tidegate.kernel import kernel
+from tidegate.compiled.kernel import kernel
 from tidegate.offline.instance import Account
 
 _ROOM = 60  # bits for the sum of all earnings; prices stay below it

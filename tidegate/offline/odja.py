@@ -21,7 +21,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from tidegate.kernel import kernel
+from tidegate.compiled.kernel import kernel
 from tidegate.offline.instance import Account, Instance, Integers
 from tidegate.offline.network import whole_gains
 from tidegate.spec import TidegateError

@@ -20,7 +20,7 @@ from tidegate.offline import esja, flow, odja
 from tidegate.offline.instance import Account, Instance, Integers, Progress, Weights, instance_of
 from tidegate.offline.network import network_of
 from tidegate.spec import JoinSpec
-from tidegate.units import require_name
+from tidegate.spec.units import require_name
 
 Objective = Literal["importance", "size", "least-importance"]
 Method = Literal["auto", "flow", "dp", "esja"]

@@ -23,15 +23,15 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from tidegate.drivers.binding import Binding
+from tidegate.binding.binding import Binding
 from tidegate.engine import JoinEngine, to_arrow
+from tidegate.engine.replay import replay
 from tidegate.offline import flow
 from tidegate.offline.instance import Account, Instance, Progress, instance_of, shares_of
 from tidegate.offline.network import network_of
 from tidegate.offline.optimum import METHODS, solved, taken_options
-from tidegate.replay import replay
 from tidegate.spec import Equal, JoinSpec, TidegateError
-from tidegate.units import require_name
+from tidegate.spec.units import require_name
 
 GROUPS = 200  # of keys; a sample is some of them, and their spread gives the interval
 OBJECTIVES = ("importance", "size")

@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from tidegate.kernel import inlined, kernel
+from tidegate.compiled.kernel import inlined, kernel
 from tidegate.offline.network import Network
 
 NOT_KEPT = -1

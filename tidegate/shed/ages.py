@@ -19,8 +19,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from tidegate.frames import frame
-from tidegate.kernel import kernel
+from tidegate.compiled.frames import frame
+from tidegate.compiled.kernel import kernel
 
 NOBODY = -1
 

@@ -13,10 +13,10 @@ from __future__ import annotations
 
 import numpy as np
 
+from tidegate.compiled.kernel import inlined
 from tidegate.estimate import age_curve, frequency
-from tidegate.kernel import inlined
-from tidegate.shed import ages, exposure, groups, leaving, worth
-from tidegate.shed.ledger import BY_AGE, BY_KEY, CUMULATIVE, VALUE
+from tidegate.shed import ages, exposure, groups, victims, worth
+from tidegate.shed.shed_records import BY_AGE, BY_KEY, CUMULATIVE, VALUE
 
 ACCOUNT = np.dtype(
     [
@@ -61,14 +61,14 @@ def first_to_go(shed, stream, combine, weighed):
             )
     elif standing == BY_KEY:
         counts = shed.frequency.counts
-        slot = leaving.first_by_key(
+        slot = victims.first_by_key(
             shed.rule, shed.queues, shed.heaps, members, shed.groups, counts, stream
         )
         if slot >= 0:
             priority = shed.groups[members[slot].key, stream].queued
             base = members[slot].basis
     else:
-        slot = leaving.first_by_tuple(shed.queues, shed.heaps, members, stream)
+        slot = victims.first_by_tuple(shed.queues, shed.heaps, members, stream)
         while slot >= 0 and shed.rule[0].kind == VALUE:
             priority = worth.score(
                 shed.rule, shed.stages, shed.importances, shed.rates, shed.frequency.counts,
@@ -78,7 +78,7 @@ def first_to_go(shed, stream, combine, weighed):
             if priority <= members[slot].priority:
                 break
             members[slot].priority = priority
-            slot = leaving.first_by_tuple(shed.queues, shed.heaps, members, stream)
+            slot = victims.first_by_tuple(shed.queues, shed.heaps, members, stream)
         if slot >= 0:
             priority = members[slot].priority
             base = members[slot].basis
@@ -106,14 +106,14 @@ def stand(shed, slot):
             group.queued_order = 0
         group.root = groups.insert(members, np.int64(group.root), slot)
         if group.root == slot:
-            leaving.reweigh(
+            victims.reweigh(
                 shed.rule, shed.queues, shed.heaps, members, shed.groups, shed.frequency.counts,
                 np.int64(member.key), stream,
             )  # fmt: skip
     else:
         priority = member.priority
         member.priority = np.inf
-        leaving.store(shed.queues, shed.heaps, members, slot, priority)
+        victims.store(shed.queues, shed.heaps, members, slot, priority)
 
 
 @inlined
@@ -162,7 +162,7 @@ def leave(shed, account, accounts, slot, complete):
         if shed.rule[0].statistics == frequency.RETAINED and key != frequency.NO_KEY:
             book.counts[key, stream] -= 1.0
             if shed.rule[0].standing == BY_KEY:
-                leaving.reweigh(
+                victims.reweigh(
                     shed.rule, shed.queues, shed.heaps, members, shed.groups, book.counts,
                     key, 1 - stream,
                 )  # fmt: skip

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from tidegate import layout
+from tidegate.compiled import layout
+from tidegate.compiled.kernel import inlined, kernel
 from tidegate.estimate import frequency, match_rate
-from tidegate.kernel import inlined, kernel
 
 AHEAD = 16  # members: far enough to hide a cache miss
 

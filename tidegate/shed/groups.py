@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from tidegate.kernel import inlined, kernel
+from tidegate.compiled.kernel import inlined, kernel
 
 NOBODY = -1
 

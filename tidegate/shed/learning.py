@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import numpy as np
 
+from tidegate.compiled.kernel import inlined, kernel
 from tidegate.estimate import age_curve, frequency, importance, match_rate
-from tidegate.kernel import inlined, kernel
-from tidegate.shed import exposure, leaving, worth
-from tidegate.shed.ledger import BY_KEY, OUTPUT, VALUE
+from tidegate.shed import exposure, victims, worth
+from tidegate.shed.shed_records import BY_KEY, OUTPUT, VALUE
 
 SMALLEST_REFRESH = 64  # tuples between two refreshes of all scores
 MOST_HURRY = 64  # refreshes in a window
@@ -75,7 +75,7 @@ def refresh(shed, combine, weighed):
             looked += 1
             moved += match_rate.has_moved(before, member.priority)
     for stream in range(len(shed.queues)):
-        leaving.rebuild_by_tuple(shed.queues, shed.heaps, shed.members, stream)
+        victims.rebuild_by_tuple(shed.queues, shed.heaps, shed.members, stream)
     hurry = shed.rates.clock[match_rate.HURRY]
     shed.rates.clock[match_rate.HURRY] = next_hurry(hurry, moved, looked)
     shed.rates.clock[match_rate.REFRESHED] = shed.rates.clock[match_rate.NOW]
@@ -107,7 +107,7 @@ def score_again(shed, slot, combine, weighed, partner):
         shed.queues[stream].now, member.cost,
     )  # fmt: skip
     if member.monitor < 0:
-        leaving.store(shed.queues, shed.heaps, shed.members, slot, score)
+        victims.store(shed.queues, shed.heaps, shed.members, slot, score)
 
 
 @kernel
@@ -123,7 +123,7 @@ def fade(shed):
         shed.rule[0].refresh = 1
     elif shed.rule[0].standing == BY_KEY:
         for stream in range(len(shed.queues)):
-            leaving.rebuild_by_key(
+            victims.rebuild_by_key(
                 shed.rule, shed.queues, shed.heaps, shed.members, shed.groups, book.counts, stream
             )
     shed.rule[0].quiet = 0
@@ -166,7 +166,7 @@ def count_out(shed, stream, horizon):
         if key != frequency.NO_KEY:
             book.counts[key, stream] -= 1.0
             if shed.rule[0].standing == BY_KEY:
-                leaving.reweigh(
+                victims.reweigh(
                     shed.rule, shed.queues, shed.heaps, shed.members, shed.groups, book.counts,
                     key, 1 - stream,
                 )  # fmt: skip

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from tidegate.kernel import kernel
+from tidegate.compiled.kernel import kernel
 
 ENTRY = np.dtype(
     [

@@ -21,7 +21,7 @@ import math
 
 import numpy as np
 
-from tidegate.kernel import kernel
+from tidegate.compiled.kernel import kernel
 from tidegate.shed import queue
 
 NEAR = 1024  # room of the near tier: 32 kB

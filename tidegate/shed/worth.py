@@ -26,10 +26,10 @@ from __future__ import annotations
 
 import numpy as np
 
+from tidegate.compiled.kernel import inlined, kernel
 from tidegate.estimate import frequency, importance, match_rate
-from tidegate.kernel import inlined, kernel
 from tidegate.shed import ages
-from tidegate.shed.ledger import (
+from tidegate.shed.shed_records import (
     ADDITIVE,
     CUMULATIVE,
     MULTIPLICATIVE,

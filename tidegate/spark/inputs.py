@@ -22,7 +22,7 @@ from tidegate.engine import JoinEngine
 from tidegate.spark.packing import AHEAD_COLUMN, HASH_COLUMN
 from tidegate.spark.routing import quoted, route_hash
 from tidegate.spec import Equal, JoinSpec, Theta, TidegateError
-from tidegate.units import nearest_hint, parse_window
+from tidegate.spec.units import nearest_hint, parse_window
 
 GUARDED_TIME = "__tidegate_time"
 # Under this key Spark keeps, in a column's metadata, that the column has a watermark.

@@ -19,8 +19,8 @@ from pyspark.sql import types as T  # noqa: N812
 from tidegate.engine import JoinEngine
 from tidegate.spark.batch import BatchJoin
 from tidegate.spark.delivery import Delivery
+from tidegate.spark.fingerprint import describe
 from tidegate.spark.inputs import WATERMARK_KEY, Inputs, key_columns, read_inputs
-from tidegate.spark.origin import describe
 from tidegate.spark.packing import PACKED_SPARK, Packer
 from tidegate.spark.processor import JoinPlan
 from tidegate.spark.reports import observed

@@ -19,14 +19,14 @@ from typing import Any
 import pyarrow as pa
 from pyspark import TaskContext
 
+from tidegate.spark.bucket_store import BucketStore, Meta, write_frames
 from tidegate.spark.delivery import Delivery
 from tidegate.spark.engines import EngineKey, Entry, Outcome, Push
 from tidegate.spark.exchange import Here, Home, LostEngineError, find
-from tidegate.spark.origin import explain_change, fingerprint
+from tidegate.spark.fingerprint import explain_change, fingerprint
 from tidegate.spark.packing import NEVER, partitions_of_task
 from tidegate.spark.reports import advance, count_hot_key
 from tidegate.spark.routing import Layout, Routing, bucket_spec
-from tidegate.spark.state import BucketStore, Meta, write_frames
 from tidegate.spec import JoinSpec
 
 

@@ -14,8 +14,8 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
+from tidegate.spark.bucket_store import ORIGIN, Meta, read_log, unpressed
 from tidegate.spark.engines import Push
-from tidegate.spark.state import ORIGIN, Meta, read_log, unpressed
 
 
 @dataclass(frozen=True)

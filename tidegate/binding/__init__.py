@@ -1,0 +1,1 @@
+"""A spec meets real tables: which number stands for which value."""

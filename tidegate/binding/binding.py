@@ -1,0 +1,438 @@
+"""A spec meets the columns of real tables: which number stands for which value.
+
+Law: everything that depends on column types is decided here, once per set of schemas, and checked
+with an error that names the column and what would be right. A stream whose schema is not known yet
+takes part in nothing; when it comes, the binding is made anew.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import timedelta
+from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
+from itertools import zip_longest
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from tidegate.binding import theta
+from tidegate.binding.spec_records import BAND, SET_TERM, THETA_TERM
+from tidegate.columns.encoding import (
+    KeyCoder,
+    Mask,
+    as_array,
+    common_type,
+    family,
+    plain_array,
+    real_numbers,
+    validity,
+    whole_numbers,
+)
+from tidegate.columns.sets import Sets, encode_sets, set_coder
+from tidegate.compiled.layout import Records, records
+from tidegate.spec import (
+    Band,
+    Equal,
+    InnerProduct,
+    JoinSpec,
+    Overlap,
+    Theta,
+    TidegateError,
+    Window,
+)
+
+TIME_LIMIT = 2**62  # times and windows stay below, so that sums and differences never overflow
+_NUMBERS = {"integer", "float", "decimal", "boolean"}
+_TIMES = {"timestamp", "timestamp with time zone", "date", "time", "duration"}
+_PER_SECOND = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
+
+
+class Encoded(NamedTuple):
+    """The join columns of one table as numbers."""
+
+    time: NDArray[np.int64]
+    code: NDArray[np.int64]
+    importance: NDArray[np.float64]
+    matchable: NDArray[np.uint8]
+    values: NDArray[np.int64]  # [row, k]
+    sets: tuple[Sets, ...]
+    rejected: dict[str, Mask]  # reason -> rows
+
+
+@dataclass(frozen=True)
+class _NumberColumn:
+    """One column of `values`: what it holds of each stream, and in which type."""
+
+    names: tuple[str | None, ...]
+    kinds: tuple[pa.DataType, ...]
+
+    def is_float(self, stream: int) -> bool:
+        return pa.types.is_floating(self.kinds[stream])
+
+    def encode(self, stream: int, table: pa.Table) -> tuple[NDArray[np.int64], Mask | None]:
+        name = self.names[stream]
+        if name is None:
+            return np.zeros(table.num_rows, np.int64), None
+        array = plain_array(table.column(name), self.kinds[stream])
+        if array.null_count > table.column(name).null_count:
+            raise TidegateError(
+                f"column {name!r} has numbers above 2**63 - 1, which cannot be compared with the "
+                "signed integers of the other stream in 64 bits; cast both columns to one type"
+            )
+        if self.is_float(stream):
+            reals = real_numbers(array)
+            return reals.view(np.int64), ~np.isnan(reals)
+        if pa.types.is_decimal(array.type):
+            return _unscaled(array), validity(array)
+        numbers = whole_numbers(array)
+        if array.type == pa.uint64():
+            # Shifted down by 2**63: order and differences stay, and 64 signed bits are enough.
+            numbers = numbers ^ np.int64(-(2**63))
+        return numbers, validity(array)
+
+
+def _unscaled(array: pa.Array) -> NDArray[np.int64]:
+    words = np.frombuffer(array.buffers()[1], np.int64)
+    first = 2 * array.offset
+    return words[first : first + 2 * len(array) : 2].copy()
+
+
+@dataclass
+class Binding:
+    """How the columns of each stream become numbers."""
+
+    spec: JoinSpec
+    schemas: Sequence[pa.Schema | None]
+    key: KeyCoder | None = None
+    numbers: list[_NumberColumn] = field(default_factory=list)
+    set_coders: list[tuple[KeyCoder, bool, tuple[str, ...]]] = field(default_factory=list)
+    bands: Records = None
+    set_terms: Records = None
+    thetas: Records = None
+    keep_alive: list[Any] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self._check_columns()
+        self.time_unit = self._time_unit()
+        self._bind_equality()
+        self._bind_bands()
+        self._bind_sets()
+        self._bind_thetas()
+        self._check_importance()
+
+    # --- checks ---------------------------------------------------------------------------
+
+    def _known(self, columns: Sequence[str]) -> list[pa.DataType]:
+        return [
+            schema.field(name).type
+            for schema, name in zip(self.schemas, columns, strict=True)
+            if schema is not None
+        ]
+
+    def _check_columns(self) -> None:
+        for stream, (name, schema) in enumerate(zip(self.spec.streams, self.schemas, strict=True)):
+            if schema is None:
+                continue
+            for option, column in self._wanted(stream):
+                if schema.names.count(column) != 1:
+                    problem = "has more than once" if column in schema.names else "does not have"
+                    raise TidegateError(
+                        f"{option} names column {column!r}, which stream {name!r} {problem}; "
+                        f"its columns are {', '.join(schema.names)}"
+                    )
+
+    def _wanted(self, stream: int) -> list[tuple[str, str]]:
+        wanted = [("time", self.spec.time_columns[stream])]
+        if self.spec.importance_columns is not None:
+            wanted.append(("importance", self.spec.importance_columns[stream]))
+        for predicate in self.spec.predicates:
+            columns = predicate.columns[stream]
+            names = (columns,) if isinstance(columns, str) else columns
+            wanted += [("on", name) for name in names]
+        return wanted
+
+    def _time_unit(self) -> str:
+        kinds = self._known(self.spec.time_columns)
+        for stream, schema, name in zip(
+            self.spec.streams, self.schemas, self.spec.time_columns, strict=True
+        ):
+            if schema is None:
+                continue
+            kind = family(schema.field(name).type)
+            if kind not in ("integer", "date", "timestamp", "timestamp with time zone"):
+                raise TidegateError(
+                    f"time column {name!r} of stream {stream!r} has type "
+                    f"{schema.field(name).type}; it must be timestamps, dates or integers"
+                )
+        families = {family(kind) for kind in kinds}
+        if families == {"date", "timestamp"}:
+            families = {"timestamp"}
+        if len(families) > 1:
+            raise TidegateError(
+                f"the time columns have different types, {' and '.join(map(str, kinds))}; make "
+                "all of them integers, all timestamps with a time zone, or all without"
+            )
+        if not families:
+            return "unknown"
+        unit = "integer"
+        if families != {"integer"}:
+            fine = any(pa.types.is_timestamp(k) and k.unit == "ns" for k in kinds)
+            unit = "ns" if fine else "us"
+        self._check_window_kinds(unit)
+        return unit
+
+    def _check_window_kinds(self, unit: str) -> None:
+        options = [("within", window) for window in self.spec.windows]
+        options.append(("lateness", self.spec.lateness_window))
+        for option, window in options:
+            if window.kind == "rows" or window.size == 0:
+                continue
+            if unit == "integer" and window.kind == "duration":
+                raise TidegateError(
+                    f"{option} is a duration but the time columns are integers; give an integer "
+                    "in the units of the time columns"
+                )
+            if unit != "integer" and window.kind == "integer":
+                raise TidegateError(
+                    f"{option} is the integer {window.size} but the time columns are timestamps; "
+                    "give a duration such as '10 minutes'"
+                )
+
+    def _check_importance(self) -> None:
+        columns = self.spec.importance_columns
+        if columns is None:
+            return
+        for kind in self._known(columns):
+            if family(kind) not in ("integer", "float", "decimal"):
+                raise TidegateError(
+                    f"importance column {_named(columns)} has type {kind}; it must be numbers "
+                    "above 0"
+                )
+
+    # --- predicates -----------------------------------------------------------------------
+
+    def _bind_equality(self) -> None:
+        terms = [p for p in self.spec.predicates if isinstance(p, Equal)]
+        if terms:
+            kinds = [
+                common_type(self._known(term.columns), f"equality key {_named(term.columns)}")
+                for term in terms
+            ]
+            self.key = KeyCoder(tuple(kinds))
+            self.key_columns = [term.columns for term in terms]
+
+    @staticmethod
+    def _number_type(kinds: Sequence[pa.DataType], what: str) -> pa.DataType:
+        families = {family(kind) for kind in kinds}
+        if not families <= _NUMBERS and not families <= _TIMES:
+            raise TidegateError(
+                f"{what} has type {' and '.join(map(str, kinds))}; it must be numbers or times"
+            )
+        if families <= {"integer", "boolean"} or families == {"decimal"}:
+            signed = any(pa.types.is_signed_integer(kind) for kind in kinds)
+            if pa.uint64() in kinds and not signed:
+                return pa.uint64()
+            kind = common_type(kinds, what) if len(families) == 1 else pa.int64()
+            if pa.types.is_decimal(kind):
+                digits = max(k.precision - k.scale for k in kinds) + kind.scale
+                return kind if digits <= 18 else pa.float64()
+            return kind
+        if families <= _NUMBERS:
+            return pa.float64()
+        if families == {"date", "timestamp"}:
+            kinds = [k for k in kinds if pa.types.is_timestamp(k)]
+        return common_type(kinds, what)
+
+    def _bind_bands(self) -> None:
+        terms = [p for p in self.spec.predicates if isinstance(p, Band)]
+        self.bands = records(BAND, len(terms))
+        for band, term in zip(self.bands, terms, strict=True):
+            what = f"band column {_named(term.columns)}"
+            kind = self._number_type(self._known(term.columns), what)
+            band.column = len(self.numbers)
+            band.is_float = pa.types.is_floating(kind)
+            self.numbers.append(_NumberColumn(term.columns, (kind,) * len(term.columns)))
+            if not self._known(term.columns):
+                continue
+            if band.is_float:
+                band.low_real, band.high_real = _real(term.low, what), _real(term.high, what)
+            else:
+                band.low, band.low_open = _whole(term.low, kind, ROUND_CEILING, what)
+                band.high, band.high_open = _whole(term.high, kind, ROUND_FLOOR, what)
+
+    def _bind_sets(self) -> None:
+        terms = [p for p in self.spec.predicates if isinstance(p, Overlap | InnerProduct)]
+        self.set_terms = records(SET_TERM, len(terms))
+        for record, term in zip(self.set_terms, terms, strict=True):
+            weighted = isinstance(term, InnerProduct)
+            what = f"{'inner_product' if weighted else 'overlap'} column {_named(term.columns)}"
+            coder = set_coder(self._known(term.columns), weighted, what)
+            record.weighted, record.at_least = weighted, term.at_least
+            self.set_coders.append((coder, weighted, term.columns))
+
+    def _bind_thetas(self) -> None:
+        terms = [p for p in self.spec.predicates if isinstance(p, Theta)]
+        self.thetas = records(THETA_TERM, len(terms))
+        for record, term in zip(self.thetas, terms, strict=True):
+            record.column = len(self.numbers)
+            columns = [
+                _NumberColumn(names, tuple(map(self._theta_type, range(len(names)), names)))
+                for names in zip_longest(*term.columns)
+            ]
+            self.numbers += columns
+            if all(schema is not None for schema in self.schemas):
+                kinds = [
+                    [column.is_float(stream) for column in columns[: len(names)]]
+                    for stream, names in enumerate(term.columns)
+                ]
+                record.address, anchor = theta.address_of(term.function, kinds)
+                self.keep_alive.append(anchor)
+
+    def _theta_type(self, stream: int, name: str | None) -> pa.DataType:
+        schema = self.schemas[stream]
+        if name is None or schema is None:
+            return pa.int64()
+        kind = self._number_type([schema.field(name).type], f"theta column {name!r}")
+        inexact = pa.types.is_decimal(kind) or kind == pa.uint64()
+        return pa.float64() if inexact else kind
+
+    # --- encoding -------------------------------------------------------------------------
+
+    def encode(self, stream: int, table: pa.Table) -> Encoded:
+        """The join columns of a table of `stream` as numbers, row by row."""
+        rows = table.num_rows
+        rejected: dict[str, Mask] = {}
+        time = self._times(stream, table, rejected)
+        importance = self._importances(stream, table, rejected)
+        matchable = np.ones(rows, np.bool_)
+        code = np.zeros(rows, np.int64)
+        if self.key is not None:
+            columns = [table.column(names[stream]) for names in self.key_columns]
+            code, good = self.key.encode(columns)
+            matchable = matchable if good is None else good
+        values = np.zeros((rows, len(self.numbers)), np.int64)
+        for at, column in enumerate(self.numbers):
+            values[:, at], good = column.encode(stream, table)
+            matchable = matchable if good is None else matchable & good
+        sets = []
+        for coder, weighted, names in self.set_coders:
+            sets.append(encode_sets(table.column(names[stream]), coder, weighted))
+            if sets[-1].present is not None:
+                matchable = matchable & sets[-1].present
+        return Encoded(
+            time, code, importance, matchable.view(np.uint8), values, tuple(sets), rejected
+        )
+
+    def _times(self, stream: int, table: pa.Table, rejected: dict[str, Mask]) -> NDArray[np.int64]:
+        array = as_array(table.column(self.spec.time_columns[stream]))
+        good = validity(array)
+        if good is not None:
+            rejected["null_time"] = ~good
+        factor = _units_per(array.type, self.time_unit)
+        time = whole_numbers(array)
+        beyond = (time >= TIME_LIMIT // factor) | (time <= -(TIME_LIMIT // factor))
+        if array.type == pa.uint64():
+            beyond |= time < 0  # above 2**63, read as signed
+        if beyond.any():
+            rejected["time_range"] = beyond
+            time = np.where(beyond, 0, time)
+        return time if factor == 1 else time * factor
+
+    def _importances(
+        self, stream: int, table: pa.Table, rejected: dict[str, Mask]
+    ) -> NDArray[np.float64]:
+        if self.spec.importance_columns is None:
+            return np.zeros(0, np.float64)
+        reals = real_numbers(as_array(table.column(self.spec.importance_columns[stream])))
+        bad = ~((reals > 0) & np.isfinite(reals))
+        if bad.any():
+            rejected["importance"] = bad
+        return reals
+
+    # --- times ----------------------------------------------------------------------------
+
+    def in_units(self, window: Window, what: str) -> int:
+        """A window or lateness in the units of the times (or a number of rows)."""
+        size = (
+            window.size * 1000
+            if self.time_unit == "ns" and window.kind == "duration"
+            else (window.size)
+        )
+        if size >= TIME_LIMIT:
+            raise TidegateError(f"{what} is {size} units of time; it must be below 2**62")
+        return size
+
+    def moment(self, watermark: Any) -> int:
+        """A watermark given with a push, in the units of the times."""
+        if isinstance(watermark, int | np.integer) and not isinstance(watermark, bool):
+            return int(watermark)
+        if self.time_unit == "unknown":
+            self.time_unit = "us"  # no table was seen yet; only timestamps go with a moment
+        if self.time_unit == "integer":
+            raise TidegateError(
+                f"watermark {watermark!r} is not an integer; the time columns are integers"
+            )
+        try:
+            scalar = pa.scalar(watermark, pa.timestamp(self.time_unit, "UTC"))
+        except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
+            raise TidegateError(
+                f"watermark {watermark!r} is not a moment; give a datetime or an integer"
+            ) from error
+        return int(scalar.value)
+
+
+def _units_per(kind: pa.DataType, unit: str) -> int:
+    """How many units of time one step of a time column is."""
+    if pa.types.is_integer(kind):
+        return 1
+    if pa.types.is_date32(kind):
+        return 86_400 * _PER_SECOND[unit]
+    step = "ms" if pa.types.is_date64(kind) else kind.unit
+    return _PER_SECOND[unit] // _PER_SECOND[step]
+
+
+def _named(columns: Sequence[str]) -> str:
+    return " / ".join(repr(name) for name in dict.fromkeys(columns))
+
+
+def _real(bound: Any, what: str) -> float:
+    if isinstance(bound, timedelta):
+        raise TidegateError(f"{what} holds numbers but a bound is a duration; give a number")
+    return float(bound)
+
+
+def _whole(bound: Any, kind: pa.DataType, rounding: str, what: str) -> tuple[int, bool]:
+    """A bound in the integers in which the column is compared, and whether it is open."""
+    if isinstance(bound, float) and math.isinf(bound):
+        return 0, True
+    is_time = family(kind) in _TIMES
+    if isinstance(bound, timedelta):
+        if not is_time:
+            raise TidegateError(f"{what} holds numbers but a bound is a duration; give a number")
+        micros = (bound.days * 86_400 + bound.seconds) * 10**6 + bound.microseconds
+        exact = Decimal(micros) / _microseconds_per_unit(kind)
+    elif is_time and bound != 0:
+        raise TidegateError(f"{what} holds times but a bound is {bound!r}; give a duration")
+    else:
+        exact = Decimal(bound) if not isinstance(bound, float) else Decimal(repr(bound))
+        if pa.types.is_decimal(kind):
+            exact = exact.scaleb(kind.scale)
+    whole = int(exact.to_integral_value(rounding))
+    return (whole, False) if -(2**63) <= whole < 2**63 else _beyond(whole, rounding, what)
+
+
+def _beyond(whole: int, rounding: str, what: str) -> tuple[int, bool]:
+    """A bound beyond 64 bits: no bound at all if it is on the far side."""
+    if (whole < 0) == (rounding == ROUND_CEILING):
+        return 0, True
+    raise TidegateError(f"{what} has the bound {whole}, which no difference of 64 bits reaches")
+
+
+def _microseconds_per_unit(kind: pa.DataType) -> Decimal:
+    if pa.types.is_date(kind):
+        return Decimal(86_400 * 10**6)
+    return Decimal("0.001") if kind.unit == "ns" else Decimal(1)

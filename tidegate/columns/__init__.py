@@ -1,0 +1,1 @@
+"""Columns in and out: join columns as numbers, payload as it came."""

@@ -1,0 +1,1 @@
+"""The compiled driver: expire, probe, emit, shed, admit."""

@@ -1,0 +1,213 @@
+"""The common case of a two-way join: equal keys, time windows, no budget, nobody comes late.
+
+Law: the same steps on the same state as `two_way`, so either driver can go on where the other
+stopped. What is left out is only what cannot happen here: everybody leaves at the head of its line,
+whoever is retained after expiry is in the window of the arrival, and no predicate is left to check
+after the key.
+
+It is a loop of its own because it is worth it: see `python -m benchmarks equi_join`. A line without
+budget or disorder has no gaps, so the counts of a stream (alive, taken, expired, results) follow
+from where its cursor and its line stand; they are written once, when the loop is left.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tidegate.binding import matching
+from tidegate.binding.spec_records import HASH
+from tidegate.compiled.kernel import inlined, kernel
+from tidegate.compiled.scratch import Scratch
+from tidegate.driver.two_way import DONE, NEED_OUTPUT, NEED_SLOTS
+from tidegate.index import hash_table
+from tidegate.state.join_state import State
+from tidegate.windows import lifetime
+
+# How many tuples of a stream ahead something is fetched: far enough to hide a cache miss, near
+# enough to be still there. What a fetch needs was fetched by one that looks further ahead.
+FAR, NEAR, NEXT = 16, 8, 4
+
+
+def serves(state: State) -> bool:
+    """Can this driver take the next arrivals?"""
+    extras = len(state.bands) + len(state.set_terms) + len(state.thetas)
+    return not state.pool[0].tracked and extras == 0 and bool((state.lanes.index == HASH).all())
+
+
+def room_for_buckets(scratch: Scratch, arrivals: int) -> NDArray[np.uint32]:
+    """Room for the bucket of each arrival, and of some that are only looked at ahead."""
+    buckets = scratch.array("bucket", arrivals + FAR, np.uint32)
+    buckets[arrivals:] = 0
+    return buckets
+
+
+@inlined
+def expire(state, stream, watermark):
+    """Forget the head of the line of a stream as long as it is dead at the watermark."""
+    lane = state.lanes[stream]
+    while lane.begin < lane.end:
+        slot = state.lines[stream, np.uint64(lane.begin)]
+        if state.slots[slot].time + lane.window >= watermark:
+            break
+        if state.slots[slot].older != lifetime.NOT_INDEXED:
+            bucket = hash_table.bucket_of(state.buckets, state.slots[slot].code)
+            hash_table.remove(state.buckets, state.slots, stream, bucket, slot)
+        state.slots[slot].newer = state.pool[0].first_unused
+        state.pool[0].first_unused = slot
+        state.pool[0].unused += 1
+        lane.begin += 1
+
+
+@inlined
+def meet(state, arrivals, output, stream, bucket, arrival):
+    """Write all matches; returns how many results there are now, more than fit if there is no room.
+
+    What is written beyond the results that are counted in `output.filled` does no harm.
+    """
+    other = 1 - stream
+    code = arrivals.code[arrival]
+    row = arrivals.row[arrival]
+    weighed = state.gate[0].has_importance
+    room = len(output.importance)
+    results = output.filled[0]
+    comparisons = 0
+    gained = 0.0
+    node = state.buckets[bucket, other, hash_table.OLDEST]
+    while node >= 0:
+        comparisons += 1
+        if state.slots[node].code == code:
+            if results < room:
+                output.rows[stream, results] = row
+                output.rows[other, results] = state.slots[node].row
+                if weighed:
+                    importance = matching.combined(
+                        state.gate[0].combine, arrivals.importance[arrival], state.importance[node]
+                    )
+                    output.importance[results] = importance
+                    gained += importance
+            results += 1
+        node = state.slots[node].newer
+    if results <= room:
+        if weighed:
+            state.gate[0].importance_out += gained
+        state.lanes[stream].comparisons += comparisons
+    return results
+
+
+@inlined
+def settle(state, arrivals, stream, bucket, arrival):
+    """Give the arrival a slot, in its window and in its index."""
+    pool = state.pool
+    lane = state.lanes[stream]
+    slot = pool[0].first_unused
+    pool[0].first_unused = state.slots[slot].newer
+    pool[0].unused -= 1
+    if lane.end == state.lines.shape[1]:
+        lifetime.close_gaps(state.notes, 0, lane, state.lines[stream])
+    state.lines[stream, np.uint64(lane.end)] = slot
+    lane.end += 1
+    lane.newest = arrivals.time[arrival]
+    state.slots[slot].time = arrivals.time[arrival]
+    state.slots[slot].code = arrivals.code[arrival]
+    state.slots[slot].row = arrivals.row[arrival]
+    if state.gate[0].has_importance:
+        state.importance[slot] = arrivals.importance[arrival]
+    if arrivals.matchable[arrival]:
+        hash_table.insert(state.buckets, state.slots, stream, bucket, slot)
+    else:
+        state.slots[slot].older = lifetime.NOT_INDEXED
+        lane.visits -= 1  # `write_counts` takes it that every arrival probed
+    lane.peak = max(lane.peak, lane.end - lane.begin)
+    pool[0].peak = max(pool[0].peak, len(state.slots) - pool[0].unused)
+
+
+@inlined
+def look_ahead(state, work, stream, arrival):
+    """Bring near what the next arrivals of the stream, and its next expiries, will touch."""
+    other = 1 - stream
+    hash_table.warm_bucket(state.buckets, work.bucket[np.uint64(arrival + FAR)])
+    bucket = work.bucket[np.uint64(arrival + NEAR)]
+    hash_table.warm_chain(state.buckets, state.slots, other, hash_table.OLDEST, bucket)
+    hash_table.warm_chain(state.buckets, state.slots, stream, hash_table.NEWEST, bucket)
+    bucket = work.bucket[np.uint64(arrival + NEXT)]
+    hash_table.warm_second(state.buckets, state.slots, other, bucket)
+    lane = state.lanes[stream]
+    if lane.begin + NEAR < lane.end:
+        slot = state.lines[stream, lane.begin + NEAR]
+        hash_table.warm_bucket(
+            state.buckets, hash_table.bucket_of(state.buckets, state.slots[slot].code)
+        )
+
+
+@inlined
+def step(state, arrivals, work, output, stream):
+    """Take the next arrival of a stream; returns what is missing, with nothing done, or DONE."""
+    arrival = np.uint64(work.cursor[stream])
+    time = arrivals.time[arrival]
+    gate = state.gate
+    need = DONE
+    if time < gate[0].clock:
+        state.lanes[stream].too_late += 1
+    else:
+        gate[0].clock = time
+        gate[0].watermark = time
+        look_ahead(state, work, stream, work.cursor[stream])
+        expire(state, 0, time)
+        expire(state, 1, time)
+        bucket = work.bucket[arrival]
+        if state.pool[0].unused == 0:
+            need = NEED_SLOTS
+        elif arrivals.matchable[arrival]:
+            results = meet(state, arrivals, output, stream, bucket, arrival)
+            if results > len(output.importance):
+                output.filled[1] = results - output.filled[0]
+                need = NEED_OUTPUT
+            else:
+                output.filled[0] = results
+        if need == DONE:
+            settle(state, arrivals, stream, bucket, arrival)
+    if need == DONE:
+        work.cursor[stream] += 1
+    return need
+
+
+@inlined
+def write_counts(state, stream, done, too_late):
+    """What follows from the arrivals `done`, of which some came too late, and from the line."""
+    lane = state.lanes[stream]
+    taken = done - too_late
+    alive = lane.end - lane.begin
+    lane.expired += lane.alive + taken - alive
+    lane.taken += taken
+    lane.visits += taken
+    state.gate[0].order += taken
+    state.pool[0].alive += alive - lane.alive
+    lane.alive = alive
+
+
+@kernel
+def run(state, arrivals, work, output):
+    """Take arrivals one by one until all are taken or something is needed."""
+    if work.hashed[0] != len(state.buckets):
+        work.hashed[0] = len(state.buckets)
+        for arrival in range(len(arrivals.code)):
+            work.bucket[arrival] = hash_table.bucket_of(state.buckets, arrivals.code[arrival])
+    ends_one, ends_other = np.uint64(arrivals.end[0]), np.uint64(arrivals.end[1])
+    began_one, began_other = work.cursor[0], work.cursor[1]
+    late_one, late_other = state.lanes[0].too_late, state.lanes[1].too_late
+    results = output.filled[0]
+    need = DONE
+    while need == DONE:
+        # Written out for both streams: the compiler then knows the stream of each step.
+        one, other = np.uint64(work.cursor[0]), np.uint64(work.cursor[1])
+        if one < ends_one and (other == ends_other or arrivals.time[one] <= arrivals.time[other]):
+            need = step(state, arrivals, work, output, 0)
+        elif other < ends_other:
+            need = step(state, arrivals, work, output, 1)
+        else:
+            break
+    state.gate[0].results += output.filled[0] - results
+    write_counts(state, 0, work.cursor[0] - began_one, state.lanes[0].too_late - late_one)
+    write_counts(state, 1, work.cursor[1] - began_other, state.lanes[1].too_late - late_other)
+    return need

@@ -1,1 +1,0 @@
-"""The compiled drivers, and what they need to know of a spec and of columns."""

@@ -1,0 +1,450 @@
+"""JoinEngine: tables in, results out; expire -> probe -> emit -> admit -> shed inside.
+
+Law: a push is all or nothing. Everything that can be wrong with its input is found before the first
+tuple is taken; from then on every row is accounted for:
+rows in = alive + expired + evicted + refused + too late + rejected.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from tidegate.binding.batching import arrivals_of, by_time, kept_rows, select
+from tidegate.binding.binding import Binding, Encoded
+from tidegate.binding.matching import combined
+from tidegate.binding.spec_records import INVERTED
+from tidegate.columns.payload import Payload, row_sizes
+from tidegate.compiled.scratch import Scratch
+from tidegate.driver import in_order, instant, limited, two_way
+from tidegate.engine import snapshot
+from tidegate.engine.replay import replay
+from tidegate.engine.results import Results
+from tidegate.shed.recipes import recipe_of
+from tidegate.spec import JoinSpec, TidegateError
+from tidegate.state import arrays, join_state, shed_arrays
+from tidegate.state.join_state import Output, Work
+from tidegate.state.settings import SLOT_BYTES, state_of
+from tidegate.state.shed_arrays import shed_of
+from tidegate.windows.arrivals import Arrivals
+
+EXAMPLES_KEPT = 3
+SPARE_ROWS = 1024  # payload that may stay unused: compacting for less costs more than it frees
+
+
+def to_arrow(table: Any, stream: str) -> pa.Table:
+    """A pyarrow table from what users push: pyarrow, pandas or polars."""
+    if isinstance(table, pa.Table):
+        return table
+    if isinstance(table, pa.RecordBatch):
+        return pa.Table.from_batches([table])
+    if type(table).__module__.partition(".")[0] == "pandas":
+        return pa.Table.from_pandas(table, preserve_index=False)
+    if hasattr(table, "__arrow_c_stream__"):
+        return pa.table(table)
+    raise TidegateError(
+        f"stream {stream!r} was given {type(table).__name__}; give a pyarrow Table or RecordBatch, "
+        "or a pandas or polars DataFrame"
+    )
+
+
+class JoinEngine:
+    """A window join that is fed push by push.
+
+    Parameters
+    ----------
+    spec
+        What to join; see `JoinSpec`.
+    schemas
+        The pyarrow schema of each stream, where known beforehand. Otherwise a stream's schema is
+        that of its first push.
+
+    Example
+    -------
+    >>> import pyarrow as pa, tidegate as tg
+    >>> engine = tg.JoinEngine(tg.JoinSpec(on="k", time="t", within=10))
+    >>> left = pa.table({"t": [1, 5], "k": ["a", "b"]})
+    >>> right = pa.table({"t": [2, 30], "k": ["a", "b"]})
+    >>> engine.push({"left": left, "right": right}).to_pylist()
+    [{'t': 1, 'k': 'a', 't_right': 2, 'k_right': 'a', '_importance': 1.0}]
+    >>> engine.stats()["expired"]
+    3
+    """
+
+    def __init__(self, spec: JoinSpec, schemas: Mapping[str, pa.Schema] | None = None) -> None:
+        if len(spec.streams) != 2:
+            raise TidegateError(
+                f"streams {spec.streams!r} are {len(spec.streams)}; this version joins two streams"
+            )
+        if spec.cpu is not None:
+            raise TidegateError("cpu is given, but this version has no CPU budgets; give None")
+        recipe_of(spec.policy_choice)
+        self.spec = spec
+        self._schemas: list[pa.Schema | None] = [None] * len(spec.streams)
+        self._payloads: list[Payload | None] = [None] * len(spec.streams)
+        self._rows_in = [0] * len(spec.streams)
+        self._rejected: list[Counter[str]] = [Counter() for _ in spec.streams]
+        self._examples: list[dict[str, Any]] = []
+        self._bytes_peak = 0
+        for name, schema in (schemas or {}).items():
+            self._schemas[self._stream(name)] = schema.remove_metadata()
+        self._start(Binding(spec, list(self._schemas)))
+
+    def _start(self, binding: Binding) -> None:
+        """An empty join under a binding."""
+        self._binding = binding
+        self._schemas = list(binding.schemas)
+        self._payloads = [None if schema is None else Payload(schema) for schema in self._schemas]
+        self._state = state_of(self.spec, binding)
+        self._results = Results(binding, self._payloads)
+        self._disorder = [0] * len(self.spec.streams)  # the largest of all pushes
+        self._scratch = Scratch()
+        self._shed = shed_of(self.spec, binding, self._state)
+
+    # --- pushing --------------------------------------------------------------------------
+
+    def push(self, tables: Mapping[str, Any], *, watermark: Any = None) -> pa.Table:
+        """Take new rows and return the results they complete.
+
+        Parameters
+        ----------
+        tables
+            Rows by stream name; a stream may be missing. pyarrow, pandas or polars.
+        watermark
+            A moment before which no more rows come, kept from outside (Spark): it replaces
+            `clock - lateness` as the bound of expiry and lateness. It never moves back.
+        """
+        given = {
+            self._stream(name): to_arrow(table, name)
+            for name, table in tables.items()
+            if table is not None
+        }
+        binding = self._binding_with({stream: table.schema for stream, table in given.items()})
+        moment = None if watermark is None else binding.moment(watermark)
+        encoded = {stream: self._encode(binding, stream, table) for stream, table in given.items()}
+        self._refuse_bad_rows(given, encoded)
+        if binding is not self._binding:
+            self._rebind(binding)
+        if moment is not None:
+            self._set_watermark(moment)
+        arrivals = self._arrivals(given, encoded)
+        results = [] if arrivals is None else self._run(arrivals)
+        self._compact()
+        self._bytes_peak = max(self._bytes_peak, self._bytes_now())
+        return pa.concat_tables(results) if results else self._results.schema.empty_table()
+
+    def _encode(self, binding: Binding, stream: int, table: pa.Table) -> Encoded:
+        try:
+            return binding.encode(stream, table)
+        except pa.ArrowInvalid as error:
+            raise TidegateError(
+                f"a join column of stream {self.spec.streams[stream]!r} does not fit the type in "
+                f"which the streams are compared ({str(error).splitlines()[0]}); cast the columns "
+                "to one type before the join"
+            ) from error
+
+    def _stream(self, name: str) -> int:
+        if name not in self.spec.streams:
+            raise TidegateError(
+                f"{name!r} is not a stream of this join; its streams are "
+                f"{', '.join(map(repr, self.spec.streams))}"
+            )
+        return self.spec.streams.index(name)
+
+    def _binding_with(self, schemas: Mapping[int, pa.Schema]) -> Binding:
+        """The binding that also fits these schemas; the one in use if nothing is new."""
+        merged = list(self._schemas)
+        for stream, schema in schemas.items():
+            known = merged[stream]
+            if known is None:
+                merged[stream] = schema.remove_metadata()
+            elif not known.equals(schema.remove_metadata()):
+                raise TidegateError(
+                    f"stream {self.spec.streams[stream]!r} changed its columns from "
+                    f"({_listed(known)}) to ({_listed(schema)}); push the same columns each time"
+                )
+        if merged == self._schemas:
+            return self._binding
+        return Binding(self.spec, merged)
+
+    def _rebind(self, binding: Binding) -> None:
+        """Take a new binding into use; what is retained already gets its numbers anew.
+
+        That happens when a stream shows its columns after others were pushed: what is retained is
+        written down under the old binding and read back under the new one.
+        """
+        saved = snapshot.load(self.snapshot(), self.spec)
+        finer = (self._binding.time_unit, binding.time_unit) == ("us", "ns")
+        self._start(binding)
+        known = [
+            payload if name in saved.schemas else None
+            for name, payload in zip(self.spec.streams, self._payloads, strict=True)
+        ]
+        scale = 1000 if finer else 1
+        self._state, self._shed = snapshot.refill(
+            self._state, self._shed, binding, known, saved, scale
+        )
+
+    def _refuse_bad_rows(
+        self, given: Mapping[int, pa.Table], encoded: Mapping[int, Encoded]
+    ) -> None:
+        if self.spec.bad_rows != "fail":
+            return
+        for stream, part in encoded.items():
+            for reason, mask in part.rejected.items():
+                row = int(np.flatnonzero(mask)[0])
+                raise TidegateError(
+                    f"row {row} of stream {self.spec.streams[stream]!r} cannot be joined "
+                    f"({reason.replace('_', ' ')}): {given[stream].slice(row, 1).to_pylist()[0]}; "
+                    "nothing of this push was taken; bad_rows='count' drops and counts such rows"
+                )
+
+    def _set_watermark(self, moment: int) -> None:
+        state = self._state
+        if not state.pool[0].tracked:
+            arrays.start_tracking(state)
+        state.gate[0].external = 1
+        state.gate[0].watermark = max(int(state.gate[0].watermark), moment)
+        if self._shed is None:
+            two_way.expire_now(state)
+        else:
+            limited.expire_now(state, self._shed)
+
+    def _arrivals(
+        self, given: Mapping[int, pa.Table], encoded: Mapping[int, Encoded]
+    ) -> Arrivals | None:
+        """Store the payload of the rows that can be joined, and line them up."""
+        parts: dict[int, Encoded] = {}
+        rows: list[NDArray[np.int64]] = []
+        sizes = [np.zeros(0, np.int64)]
+        for stream in sorted(given):
+            table, part = given[stream], encoded[stream]
+            self._rows_in[stream] += table.num_rows
+            kept = kept_rows(part)
+            if kept is not None:
+                self._count_rejected(stream, table, part)
+                table, part = table.filter(pa.array(kept)), select(part, kept)
+            payload = self._payloads[stream]
+            assert payload is not None
+            base = payload.append(table, self._alive_from(stream))
+            part, address, disorder = by_time(part, base)
+            self._disorder[stream] = max(self._disorder[stream], disorder)
+            if self._state.gate[0].by_bytes and len(address):
+                sizes.append(row_sizes(table)[address - address.min()] + SLOT_BYTES)
+            parts[stream] = part
+            rows.append(address)
+        if not any(len(address) for address in rows):
+            return None
+        nothing = select(part, np.zeros(0, np.int64))
+        complete = [parts.get(stream, nothing) for stream in range(len(self.spec.streams))]
+        return arrivals_of(complete, rows, np.concatenate(sizes), self._scratch)
+
+    def _count_rejected(self, stream: int, table: pa.Table, part: Encoded) -> None:
+        seen = np.zeros(table.num_rows, np.bool_)
+        for reason, mask in part.rejected.items():
+            mask = mask & ~seen
+            seen |= mask
+            self._rejected[stream][reason] += int(mask.sum())
+            room = EXAMPLES_KEPT - sum(1 for e in self._examples if e["reason"] == reason)
+            for row in np.flatnonzero(mask)[: max(0, room)]:
+                example = table.slice(int(row), 1).to_pylist()[0]
+                name = self.spec.streams[stream]
+                self._examples.append({"stream": name, "reason": reason, "row": example})
+
+    # --- running --------------------------------------------------------------------------
+
+    def _run(self, arrivals: Arrivals) -> list[pa.Table]:
+        work = self._work(arrivals)
+        output = self._results.room()
+        tables: list[pa.Table] = []
+        while True:
+            need = self._drive(arrivals, work, output)
+            if need == two_way.NEED_SLOTS:
+                ahead = int((arrivals.end - work.cursor).sum())
+                capacity = arrays.larger_capacity(self._state, ahead)
+                self._state = arrays.with_more_slots(self._state, capacity)
+                if self._shed is not None:
+                    self._shed = shed_arrays.with_more_slots(self._shed, capacity)
+                work = work._replace(**self._candidates())
+            elif need == two_way.NEED_NODES:
+                self._state = arrays.with_more_nodes(self._state)
+            elif need == two_way.NEED_ARENA:
+                self._state = arrays.with_tidy_arena(self._state, _largest_set(arrivals))
+            else:
+                if output.filled[0]:
+                    tables.append(self._results.drain(output, self._state.gate[0]))
+                if need == two_way.DONE:
+                    return tables
+                if output.filled[1] > len(output.importance):
+                    output = self._results.room(int(output.filled[1]))
+
+    def _drive(self, arrivals: Arrivals, work: Work, output: Output) -> int:
+        if self.spec.ties == "instant":
+            return int(instant.run(self._state, self._shed, arrivals, work, output))
+        if self._shed is not None:
+            return int(limited.run(self._state, self._shed, arrivals, work, output))
+        driver = in_order.run if in_order.serves(self._state) else two_way.run
+        return int(driver(self._state, arrivals, work, output))
+
+    def _candidates(self) -> dict[str, NDArray[Any]]:
+        """Room for what one probe finds."""
+        capacity = len(self._state.slots)
+        inverted = INVERTED in self._state.lanes.index
+        return {
+            "found": np.empty(capacity, np.int64),
+            "totals": np.zeros((capacity if inverted else 1, 2)),
+        }
+
+    def _work(self, arrivals: Arrivals) -> Work:
+        groups = len(arrivals.time) if self.spec.ties == "instant" else 0
+        return Work(
+            cursor=arrivals.begin.copy(),
+            **self._candidates(),
+            group=np.zeros((groups, 3), np.int64),
+            bucket=in_order.room_for_buckets(self._scratch, len(arrivals.time)),
+            hashed=np.zeros(1, np.int64),
+        )
+
+    def _alive_from(self, stream: int) -> int:
+        """An address before which no payload row of the stream is alive.
+
+        Addresses grow along the line, but for the rows of one unordered push: so it is that of the
+        head, less the rows that can have come before it in its push.
+        """
+        payload = self._payloads[stream]
+        head = join_state.head_of(self._state, stream)
+        if head < 0:
+            return payload.end if payload else 0
+        return int(self._state.slots[head].row) - self._disorder[stream]
+
+    def _compact(self) -> None:
+        """Keep the stored payload below twice what is alive, plus a little."""
+        for stream, payload in enumerate(self._payloads):
+            alive = int(self._state.lanes[stream].alive)
+            if payload is not None and payload.rows > 2 * alive + SPARE_ROWS:
+                line = join_state.line_of(self._state, stream)
+                rows = self._state.slots.row[line]
+                self._state.slots.row[line] = payload.keep_only(rows)
+
+    # --- reading --------------------------------------------------------------------------
+
+    def _bytes_now(self) -> int:
+        if self._state.gate[0].by_bytes:
+            return int(self._state.accounts.used.sum())
+        stored = sum(payload.nbytes for payload in self._payloads if payload is not None)
+        return stored + arrays.nbytes(self._state) + shed_arrays.nbytes(self._shed)
+
+    def stats(self) -> dict[str, int | float]:
+        """What became of every row, and what it cost: totals, and per stream as `name_stream`."""
+        state, names = self._state, self.spec.streams
+        lanes, gate = state.lanes, state.gate[0]
+        unit = float(combined(gate.combine, 1.0, 1.0))
+        limited_by_bytes = bool(gate.by_bytes)
+        stats: dict[str, int | float] = {
+            "rows_out": int(gate.results),
+            "importance_out": float(
+                gate.importance_out if gate.has_importance else gate.results * unit
+            ),
+            "memory_rows": int(state.pool[0].alive),
+            "memory_rows_peak": int(state.pool[0].peak),
+            "memory_bytes": self._bytes_now(),
+            "memory_bytes_peak": int(state.accounts.peak.sum())
+            if limited_by_bytes
+            else max(self._bytes_peak, self._bytes_now()),
+        }
+        per_stream = {
+            "rows_in": self._rows_in,
+            "rejected": [counter.total() for counter in self._rejected],
+            "memory_rows": lanes.alive,
+            "memory_rows_peak": lanes.peak,
+        }
+        for name in (
+            "alive", "expired", "evicted", "refused", "too_late", "comparisons", "visits", "updates"
+        ):  # fmt: skip
+            per_stream[name] = lanes[name]
+        for name, values in per_stream.items():
+            stats.setdefault(name, int(sum(values)))
+            stats |= {f"{name}_{s}": int(v) for s, v in zip(names, values, strict=True)}
+        for counter in self._rejected:
+            for reason, count in counter.items():
+                label = f"rejected_{reason}"
+                stats[label] = stats.get(label, 0) + count
+        return stats
+
+    def rejected_examples(self) -> list[dict[str, Any]]:
+        """A few rejected rows of each reason."""
+        return list(self._examples)
+
+    # --- keeping --------------------------------------------------------------------------
+
+    def snapshot(self) -> bytes:
+        """All that the engine remembers, as Arrow IPC: one table of retained rows per stream."""
+        counted = {
+            "rows_in": self._rows_in,
+            "rejected": [dict(counter) for counter in self._rejected],
+            "bytes_peak": self._bytes_peak,
+        }
+        return snapshot.dump(
+            self.spec, self._state, self._shed, self._schemas, self._payloads, counted
+        )
+
+    @classmethod
+    def restore(cls, blob: bytes, spec: JoinSpec | None = None) -> JoinEngine:
+        """The engine that `snapshot` wrote; it goes on as if nothing had happened.
+
+        `spec` is needed only where the snapshot's own cannot be read back (a theta function that
+        is not importable), and must be the one the snapshot was made with.
+        """
+        saved = snapshot.load(blob, spec)
+        engine = cls(saved.spec, saved.schemas)
+        engine._rows_in = saved.counted["rows_in"]
+        engine._rejected = [Counter(counts) for counts in saved.counted["rejected"]]
+        engine._bytes_peak = saved.counted["bytes_peak"]
+        engine._state, engine._shed = snapshot.refill(
+            engine._state, engine._shed, engine._binding, engine._payloads, saved
+        )
+        return engine
+
+
+def _listed(schema: pa.Schema) -> str:
+    return ", ".join(f"{field.name}: {field.type}" for field in schema)
+
+
+def _largest_set(arrivals: Arrivals) -> int:
+    return int(arrivals.spans[:, :, 1].sum(axis=1).max(initial=0))
+
+
+@dataclass(frozen=True)
+class JoinResult:
+    """The results of a finite join, and what became of every row."""
+
+    table: pa.Table
+    stats: dict[str, int | float]
+
+
+def join(
+    tables: Mapping[str, Any],
+    spec: JoinSpec,
+    progress: Callable[[int, int], None] | None = None,
+) -> JoinResult:
+    """Replay finite streams.
+
+    Parameters
+    ----------
+    tables
+        The whole of each stream, by name; pyarrow, pandas or polars.
+    spec
+        What to join.
+    progress
+        Called as `progress(rows done, rows in total)` from time to time.
+    """
+    engine = JoinEngine(spec)
+    whole = {name: to_arrow(table, name) for name, table in tables.items()}
+    results = list(replay(engine, whole, progress))
+    return JoinResult(pa.concat_tables(results), engine.stats())

@@ -1,0 +1,153 @@
+"""Results as tables: from the addresses that a driver wrote to the columns of the rows.
+
+Law: a result is complete and true. Its columns are those of the streams in order (a name that is
+taken gets the stream's name as suffix) and `_importance`; where keys are compared by a hash, the
+keys themselves are compared here, and what only looked equal is dropped and not counted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from tidegate.binding.binding import Binding
+from tidegate.binding.matching import combined
+from tidegate.columns.encoding import family, plain_array
+from tidegate.columns.payload import Payload, restored
+from tidegate.compiled.layout import Records
+from tidegate.state.join_state import Output
+
+OUTPUT_ROOM = 1 << 20  # results between two drains
+_SAME_BITS = ("integer", "date", "timestamp", "timestamp with time zone")
+
+
+class Results:
+    """Makes the result tables of one engine."""
+
+    def __init__(self, binding: Binding, payloads: Sequence[Payload | None]) -> None:
+        self.schema = _schema_of(binding)
+        self._binding = binding
+        self._payloads = payloads
+        self._importance = np.zeros(0)
+        self._columns = self._columns_to_gather()
+        self._scratch: Output | None = None
+
+    def _columns_to_gather(self) -> list[list[int]]:
+        """Of each stream; a key that has the bits of the first stream's key is left out."""
+        schemas = self._binding.schemas
+        columns = [list(range(len(schema or ()))) for schema in schemas]
+        key = self._binding.key
+        if key is None or not key.exact or None in schemas:
+            return columns
+        kinds = [
+            schema.field(at).type if schema is not None else None
+            for schema, at in zip(schemas, self._key_places(), strict=True)
+        ]
+        if family(kinds[0]) in _SAME_BITS and not pa.types.is_dictionary(kinds[0]):
+            for stream, at in enumerate(self._key_places()):
+                if stream > 0 and kinds[stream] == kinds[0]:
+                    columns[stream].remove(at)
+        return columns
+
+    def _key_places(self) -> list[int]:
+        """Where the (first) key column stands in each stream."""
+        names = self._binding.key_columns[0]
+        return [
+            -1 if schema is None else schema.get_field_index(name)
+            for schema, name in zip(self._binding.schemas, names, strict=True)
+        ]
+
+    def room(self, results: int = 0) -> Output:
+        """Where a driver writes results; its pages are used again and again."""
+        if self._scratch is None or len(self._scratch.importance) < results:
+            size = max(results, OUTPUT_ROOM)
+            self._scratch = Output(
+                rows=np.empty((len(self._payloads), size), np.int64),
+                importance=np.empty(size, np.float64),
+                filled=np.zeros(2, np.int64),
+            )
+        return self._scratch
+
+    def drain(self, output: Output, gate: Records) -> pa.Table:
+        """The results so far as a table; the output is empty then.
+
+        `gate` is the record of the join: its options, and its counts of results.
+        """
+        count = int(output.filled[0])
+        output.filled[0] = 0
+        parts = self._gathered([rows[:count] for rows in output.rows])
+        columns = [
+            restored(column, field.type)
+            for part, payload in zip(parts, self._payloads, strict=True)
+            for column, field in zip(part, payload.schema if payload else (), strict=True)
+        ]
+        if gate.has_importance:
+            importance = output.importance[:count].copy()
+        else:
+            importance = self._same_importance(count, gate.combine)
+        table = pa.Table.from_arrays([*columns, pa.array(importance)], schema=self.schema)
+        return self._without_false_matches(table, parts, importance, gate)
+
+    def _gathered(self, rows: Sequence[NDArray[np.int64]]) -> list[list[pa.ChunkedArray]]:
+        """The columns of each stream at these addresses, one list per stream."""
+        parts: list[list[pa.ChunkedArray]] = []
+        for payload, wanted, addresses in zip(self._payloads, self._columns, rows, strict=True):
+            assert payload is not None
+            part = list(payload.gather(addresses, wanted).columns)
+            if len(wanted) < len(payload.schema):
+                places = self._key_places()
+                part.insert(places[len(parts)], parts[0][places[0]])
+            parts.append(part)
+        return parts
+
+    def _same_importance(self, count: int, combine: int) -> NDArray[np.float64]:
+        """The importance of results where every tuple counts as 1: one array for all tables."""
+        if len(self._importance) < count:
+            self._importance = np.full(count, combined(combine, 1.0, 1.0))
+            self._importance.flags.writeable = False
+        return self._importance[:count]
+
+    def _without_false_matches(
+        self,
+        table: pa.Table,
+        parts: Sequence[Sequence[pa.ChunkedArray]],
+        importance: NDArray[np.float64],
+        gate: Records,
+    ) -> pa.Table:
+        """Where keys are hashed, drop results whose codes are equal but whose keys are not."""
+        key = self._binding.key
+        if key is None or key.exact:
+            return table
+        same: Any = None
+        for names, kind in zip(self._binding.key_columns, key.kinds, strict=True):
+            first, second = (
+                plain_array(part[schema.get_field_index(name)], kind)
+                for part, schema, name in zip(parts, self._binding.schemas, names, strict=True)
+                if schema is not None
+            )
+            equal = pc.equal(first, second)
+            same = equal if same is None else pc.and_(same, equal)
+        false = table.num_rows - (pc.sum(same).as_py() or 0)
+        if false == 0:
+            return table
+        gate.results -= false
+        gate.importance_out -= importance[~same.to_numpy(zero_copy_only=False)].sum()
+        return table.filter(same)
+
+
+def _schema_of(binding: Binding) -> pa.Schema:
+    fields: list[pa.Field] = []
+    taken = {"_importance", "_weight"}
+    for name, schema in zip(binding.spec.streams, binding.schemas, strict=True):
+        for field in schema or ():
+            label = field.name
+            while label in taken:
+                label = f"{label}_{name}"
+            taken.add(label)
+            fields.append(field.with_name(label))
+    return pa.schema([*fields, pa.field("_importance", pa.float64())])

@@ -1,0 +1,290 @@
+"""A join on paper: written as Arrow, read back anywhere, going on as if nothing had happened.
+
+Law: a snapshot holds for each stream one Arrow IPC stream, its retained rows in order of arrival,
+payload and notes side by side; the schema metadata of the first holds the version, the spec and
+the counters as JSON. Under a budget a last one holds what was learned. There is no pickle. Codes
+and indexes are not written: they are made again from the payload, and slots keep their numbers, so
+that nothing depends on where a tuple stood.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from tidegate.binding.batching import arrivals_of
+from tidegate.binding.binding import Binding
+from tidegate.columns.payload import Payload, restored
+from tidegate.compiled.layout import Records
+from tidegate.compiled.scratch import Scratch
+from tidegate.engine import saved_estimates
+from tidegate.index import inverted
+from tidegate.shed.shed_records import Shed
+from tidegate.spec import JoinSpec, SpecError, TidegateError
+from tidegate.state import arrays, indexes, join_state, shed_arrays
+from tidegate.state.join_state import State
+from tidegate.windows import late_heap
+from tidegate.windows.lifetime import NOT_INDEXED
+
+VERSION = 2
+_METADATA = b"tidegate"
+_UNUSED = b"tidegate_unused_slots"
+_NOTES = ("mark", "order")
+_MEMBERS = ("priority", "basis", "born", "cost", "key", "monitor")  # under a budget
+_MARK = "_tidegate_"
+# Options come from the spec and the binding, never from a snapshot.
+_OPTIONS = {
+    "window", "is_time_window", "index", "account", "begin", "end", "capacity", "has_equality",
+    "has_importance", "combine", "tree_term", "lateness", "limited", "by_bytes", "policy", "seed",
+}  # fmt: skip
+_TIMES = ("clock", "watermark", "newest")
+_LONG_AGO = -(2**62)
+
+
+class Saved(NamedTuple):
+    """A snapshot, read."""
+
+    spec: JoinSpec
+    schemas: dict[str, pa.Schema]
+    counted: dict[str, Any]
+    records: dict[str, list[dict[str, Any]]]
+    tables: list[pa.Table]  # payload and notes of each stream
+    capacity: int
+    unused: NDArray[np.int32]
+    learned: pa.Table | None
+
+
+def _plain(records: Records) -> list[dict[str, Any]]:
+    return [{name: record[name].item() for name in records.dtype.names} for record in records]
+
+
+def _unused_chain(state: State) -> NDArray[np.int32]:
+    """Unused slots in the order in which they will be taken."""
+    chain = np.empty(int(state.pool[0].unused), np.int32)
+    slot = int(state.pool[0].first_unused)
+    newer = state.slots.newer
+    for k in range(len(chain)):
+        chain[k] = slot
+        slot = int(newer[slot])
+    # The end of the chain is mostly slots that were never used, in order: leave them out.
+    cut = len(chain)
+    while cut > 0 and chain[cut - 1] == len(state.slots) - (len(chain) - cut) - 1:
+        cut -= 1
+    return chain[:cut]
+
+
+def _stream_table(state: State, shed: Shed | None, stream: int, payload: Payload) -> pa.Table:
+    line = join_state.line_of(state, stream)
+    stored = payload.gather(state.slots.row[line])
+    columns = [
+        restored(column, field.type)
+        for column, field in zip(stored.columns, payload.schema, strict=True)
+    ]
+    table = pa.Table.from_arrays(columns, schema=payload.schema)
+    notes = {"slot": pa.array(line.astype(np.int32))}
+    notes |= {name: pa.array(state.notes[name][line]) for name in _NOTES}
+    if shed is not None:
+        notes |= {name: pa.array(shed.members[name][line]) for name in _MEMBERS}
+    is_late = (state.notes.late_place[line] >= 0) & bool(state.pool[0].tracked)
+    notes["late"] = pa.array(is_late)
+    for name, column in notes.items():
+        table = table.append_column(_MARK + name, column)
+    return table
+
+
+def dump(
+    spec: JoinSpec,
+    state: State,
+    shed: Shed | None,
+    schemas: Sequence[pa.Schema | None],
+    payloads: Sequence[Payload | None],
+    counted: dict[str, Any],
+) -> bytes:
+    """Write a snapshot."""
+    try:
+        written = spec.to_json()
+    except SpecError:
+        written = None  # a theta function without a name: `restore` must be given the spec
+    about = {
+        "version": VERSION,
+        "spec": written,
+        "streams": [name for name, s in zip(spec.streams, schemas, strict=True) if s is not None],
+        "counted": counted,
+        "capacity": len(state.slots),
+        "records": {
+            name: _plain(getattr(state, name)) for name in ("gate", "lanes", "pool", "accounts")
+        },
+    }
+    sink = io.BytesIO()
+    first = True
+    for stream, payload in enumerate(payloads):
+        if payload is None and not (first and stream == len(payloads) - 1):
+            continue
+        table = pa.table({}) if payload is None else _stream_table(state, shed, stream, payload)
+        if first:
+            table = table.replace_schema_metadata(
+                {_METADATA: json.dumps(about), _UNUSED: _unused_chain(state).tobytes()}
+            )
+            first = False
+        with pa.ipc.new_stream(sink, table.schema) as writer:
+            writer.write_table(table)
+    if shed is not None:
+        table = saved_estimates.dump(shed)
+        with pa.ipc.new_stream(sink, table.schema) as writer:
+            writer.write_table(table)
+    return sink.getvalue()
+
+
+def load(blob: bytes, spec: JoinSpec | None = None) -> Saved:
+    """Read a snapshot; `spec` stands in for the snapshot's own."""
+    source = pa.BufferReader(blob)
+    try:
+        tables = [pa.ipc.open_stream(source).read_all()]
+        metadata = tables[0].schema.metadata or {}
+        about = json.loads(metadata[_METADATA])
+        while source.tell() < len(blob):
+            tables.append(pa.ipc.open_stream(source).read_all())
+    except (pa.ArrowInvalid, KeyError, ValueError) as error:
+        raise TidegateError(
+            f"this is not a tidegate snapshot ({error}); give what snapshot() returned"
+        ) from error
+    if about["version"] != VERSION:
+        raise TidegateError(
+            f"the snapshot has version {about['version']}; this tidegate reads version {VERSION}"
+        )
+    schemas = {
+        name: pa.schema([f for f in table.schema if not f.name.startswith(_MARK)])
+        for name, table in zip(about["streams"], tables, strict=False)
+    }
+    return Saved(
+        spec=spec or _read_spec(about["spec"]),
+        schemas=schemas,
+        counted=about["counted"],
+        records=about["records"],
+        tables=[t.replace_schema_metadata(None) for t in tables[: len(schemas)]],
+        capacity=about["capacity"],
+        unused=np.frombuffer(metadata[_UNUSED], np.int32),
+        learned=tables[-1] if saved_estimates.is_learned(tables[-1]) else None,
+    )
+
+
+def _read_spec(written: str | None) -> JoinSpec:
+    if written is None:
+        raise TidegateError(
+            "the snapshot's join has a theta function that cannot be imported by name; give "
+            "restore() the spec it was made with"
+        )
+    return JoinSpec.from_json(written)
+
+
+def refill(
+    state: State,
+    shed: Shed | None,
+    binding: Binding,
+    payloads: Sequence[Payload | None],
+    saved: Saved,
+    scale: int = 1,
+) -> tuple[State, Shed | None]:
+    """Put what was saved into a fresh state; `scale` turns saved times into those of the state."""
+    if saved.capacity > len(state.slots):
+        state = arrays.with_more_slots(state, saved.capacity)
+        shed = shed and shed_arrays.with_more_slots(shed, saved.capacity)
+    for name, rows in saved.records.items():
+        target = getattr(state, name)
+        for record, values in zip(target, rows, strict=True):
+            for field in values.keys() - _OPTIONS:
+                is_time = field in _TIMES and values[field] > _LONG_AGO
+                record[field] = values[field] * scale if is_time else values[field]
+    state.pool[0].late = 0  # the heap is filled again below
+    tables = iter(saved.tables)
+    for stream, payload in enumerate(payloads):
+        if payload is not None:
+            state = _refill_stream(state, shed, binding, stream, payload, next(tables), scale)
+    _chain_unused(state, saved.unused)
+    indexes.reindex(state)
+    if shed is not None:
+        assert saved.learned is not None
+        shed = saved_estimates.refill(shed, saved.learned, state, scale)
+    return state, shed
+
+
+def _refill_stream(
+    state: State,
+    shed: Shed | None,
+    binding: Binding,
+    stream: int,
+    payload: Payload,
+    table: pa.Table,
+    scale: int,
+) -> State:
+    named = ("slot", "late", *_NOTES, *(() if shed is None else _MEMBERS))
+    notes = {name: table.column(_MARK + name).to_numpy() for name in named}
+    rows = table.drop_columns([_MARK + name for name in named])
+    line = notes.pop("slot").astype(np.int64)
+    late = notes.pop("late")
+    for name in _NOTES:
+        state.notes[name][line] = notes[name]
+    if shed is not None:
+        for name in _MEMBERS:
+            shed.members[name][line] = notes[name]
+        if state.lanes[stream].is_time_window:
+            shed.members.born[line] *= scale
+        shed.members.stream[line] = stream
+        shed.members.order[line] = notes["order"]
+    state.slots.row[line] = np.arange(len(line)) + payload.append(rows)
+    state.notes.stream[line] = stream
+    lane = state.lanes[stream]
+    lane.begin, lane.end = 0, len(line)
+    state.lines[stream, : len(line)] = line
+    state.notes.place[line] = np.arange(len(line))
+    state = write_codes(state, binding, stream, line, rows)
+    if lane.is_time_window:
+        state.notes.mark[line] = state.slots.time[line] + lane.window
+    state.notes.late_place[line] = -1
+    for slot in line[late]:
+        state.pool[0].late = late_heap.push(state.late, state.notes, int(state.pool[0].late), slot)
+    return state
+
+
+def write_codes(
+    state: State, binding: Binding, stream: int, line: NDArray[np.int64], rows: pa.Table
+) -> State:
+    """Give retained tuples their numbers from their payload."""
+    encoded = binding.encode(stream, rows)
+    state.slots.time[line] = encoded.time
+    state.slots.code[line] = encoded.code
+    state.slots.older[line] = np.where(encoded.matchable, -1, NOT_INDEXED)
+    if len(encoded.importance):
+        state.importance[line] = encoded.importance
+    state.values[line] = encoded.values
+    if encoded.sets:
+        arrivals = arrivals_of([encoded], [line], np.zeros(0, np.int64), Scratch())
+        needed = int(arrivals.spans[:, :, 1].sum())
+        if state.arena_used[0] + needed > len(state.arena):
+            state = arrays.with_tidy_arena(state, needed)
+        for row, slot in enumerate(line):
+            for term in range(arrivals.spans.shape[1]):
+                begin, length = arrivals.spans[row, term]
+                state.spans[slot, term, 1] = length
+                state.spans[slot, term, 0] = inverted.store(
+                    state.arena, state.arena_used, arrivals.items, arrivals.weights,
+                    begin, length, slot,
+                )  # fmt: skip
+    return state
+
+
+def _chain_unused(state: State, unused: NDArray[np.int32]) -> None:
+    """Link the unused slots: first those given, then the rest in order."""
+    rest = np.ones(len(state.slots), np.bool_)
+    rest[join_state.alive_slots(state)] = False
+    rest[unused] = False
+    chain = np.concatenate([unused.astype(np.int64), np.flatnonzero(rest)])
+    state.slots.newer[chain] = np.append(chain[1:], len(state.slots))
+    state.pool[0].unused = len(chain)
+    state.pool[0].first_unused = chain[0] if len(chain) else len(state.slots)

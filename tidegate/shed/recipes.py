@@ -1,0 +1,86 @@
+"""The policies by name: what each is made of.
+
+Law: what `policies()` lists works; a name that is known but has no implementation yet is refused
+with the list of those that have one.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from tidegate.estimate.frequency import FADED, GIVEN, STATISTICS
+from tidegate.shed import shed_records
+from tidegate.shed.shed_records import BY_AGE, BY_KEY, BY_TUPLE
+from tidegate.spec import SpecError
+from tidegate.spec.options import Policy
+from tidegate.spec.policy import PARAMETERS, check
+
+# `auto` is the best that is there.
+_AUTO = "value"
+
+
+class Recipe(NamedTuple):
+    """How the driver treats a policy; the numbers of `shed_records.RULE`."""
+
+    kind: int
+    standing: int
+    keyed: bool = False  # counts keys
+    aged: bool = False  # has an age curve
+
+
+_RECIPES = {
+    "random": Recipe(shed_records.RANDOM, BY_TUPLE),
+    "recent": Recipe(shed_records.RECENT, BY_AGE),
+    "until-expiry": Recipe(shed_records.UNTIL_EXPIRY, BY_AGE),
+    "prob": Recipe(shed_records.PROB, BY_KEY, keyed=True),
+    "output": Recipe(shed_records.OUTPUT, BY_KEY, keyed=True),
+    "simp": Recipe(shed_records.SIMP, BY_TUPLE),
+    "simpprob": Recipe(shed_records.SIMPPROB, BY_TUPLE, keyed=True),
+    "dimpprob": Recipe(shed_records.DIMPPROB, BY_KEY, keyed=True),
+    "dgl": Recipe(shed_records.CUMULATIVE, BY_TUPLE, keyed=True),
+    "age": Recipe(shed_records.AGE, BY_AGE, aged=True),
+    "value": Recipe(shed_records.VALUE, BY_TUPLE, keyed=True, aged=True),
+    "additive": Recipe(shed_records.ADDITIVE, BY_KEY, keyed=True),
+    "multiplicative": Recipe(shed_records.MULTIPLICATIVE, BY_KEY, keyed=True),
+    "cumulative": Recipe(shed_records.CUMULATIVE, BY_TUPLE, keyed=True),
+}
+
+
+def policies() -> tuple[str, ...]:
+    """The names that `JoinSpec(policy=...)` takes."""
+    return tuple(name for name in PARAMETERS if name != "priority")
+
+
+def recipe_of(policy: Policy) -> Recipe:
+    """What a policy is made of, its parameters checked."""
+    name = _AUTO if policy.name == "auto" else policy.name
+    if name == "priority":
+        name = str(policy.get("form"))
+    elif name not in policies():
+        raise SpecError(
+            f"policy {policy.name!r} is not available in this version; "
+            f"available: {', '.join(policies())}"
+        )
+    check(policy)
+    return _RECIPES[name]
+
+
+def statistics_of(policy: Policy) -> int:
+    """Over what a policy counts keys."""
+    if policy.get("frequencies") is not None:
+        return GIVEN
+    if policy.name in ("value", "auto", "output"):
+        return FADED
+    return STATISTICS[policy.get("statistics", "window")]
+
+
+def weights_of(policy: Policy) -> tuple[float, float, float]:
+    """alpha, beta and delta of ojewole2006, section 3.2; DGL is the cumulative form."""
+    if policy.name == "dgl":
+        return 1.0, float(policy.get("gain", 0.1)), float(policy.get("decay", 0.99))
+    delta = 0.99 if policy.get("form") == "cumulative" else 0.0
+    return (
+        float(policy.get("alpha", 1.0)),
+        float(policy.get("beta", 1.0)),
+        float(policy.get("delta", delta)),
+    )

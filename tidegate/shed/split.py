@@ -1,0 +1,48 @@
+"""Memory between the streams: `split="auto"`.
+
+Law: one pool, and the tuple that earns least per unit of time goes, of whichever stream it is. So
+memory flows to where another cell earns most, which is what srivastava2004 maximises (3.2.2 for the
+age-based, 3.3 for the frequency-based model), and it follows the streams as they change.
+
+For that, priorities of different streams must be of one currency, results per unit of time:
+
+    matches m in a full window     m / length of that window
+    rate of a key per arrival      x arrivals of the opposite stream
+    worth at an age                results per unit of age already
+    importance alone               x arrivals of the opposite stream (kang2003, section 5.2.2)
+
+Policies whose priority has no such meaning keep, as kang2003 (equation 16) shows for tuples that
+are all alike, the stream whose opposite stream is faster; if both are as fast, none is preferred.
+"""
+
+from __future__ import annotations
+
+from tidegate.compiled.kernel import kernel
+from tidegate.estimate import frequency
+from tidegate.shed.shed_records import AGE, DIMPPROB, PROB, SIMP, SIMPPROB, VALUE
+
+EVERY = 64  # tuples between two plans
+REMEMBERED = 16  # plans after which an arrival counts half
+CLEARLY_FASTER = 1.1
+
+
+@kernel
+def make(rule, queues, lanes):
+    """Plan for both streams; called every EVERY tuples."""
+    kind = rule[0].kind
+    for stream in range(len(queues)):
+        other = 1 - stream
+        ours, theirs = queues[stream].arrived, queues[other].arrived
+        queues[stream].precedence = 0
+        queues[stream].factor = 1.0
+        if kind == VALUE or kind == SIMP or rule[0].statistics == frequency.GIVEN:
+            queues[stream].factor = theirs
+        elif kind == PROB or kind == SIMPPROB or kind == DIMPPROB:
+            queues[stream].factor = (1.0 if lanes[other].is_time_window else theirs) / max(
+                1, lanes[other].window
+            )
+        elif kind != AGE:
+            queues[stream].precedence = theirs > CLEARLY_FASTER * ours
+    for stream in range(len(queues)):
+        queues[stream].arrived *= 0.5 ** (1.0 / REMEMBERED)
+    rule[0].until_plan = EVERY

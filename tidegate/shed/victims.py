@@ -1,0 +1,201 @@
+"""Queues of the members of each stream: who would go first, and what a change of worth moves.
+
+Law: an entry of a queue never says more than its holder is worth. A rise is put right when the
+entry comes to the top; a fall is queued at once, beside the old entry, which is dead from then on.
+So the first live entry is always the first to go.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from tidegate.compiled import layout
+from tidegate.compiled.kernel import inlined, kernel
+from tidegate.shed import groups, tiers, worth
+from tidegate.shed.shed_records import BY_KEY
+
+NOBODY = -1
+AHEAD = 8  # entries: far enough to hide a cache miss
+_SMALLEST_SCALE = 1e-280  # stored priorities grow as the scale falls; before they overflow: anew
+
+
+@kernel
+def rebuild_by_tuple(queues, heaps, members, stream):
+    """A queue with one entry for each member of the stream."""
+    tiers.clear(queues, stream)
+    for slot in range(len(members)):
+        member = members[slot]
+        if member.order >= 0 and member.stream == stream and member.monitor < 0:
+            tiers.append(queues, heaps, stream, member.priority, member.basis, member.order, slot)
+
+
+@kernel
+def rebuild_by_key(rule, queues, heaps, members, groups_, counts, stream):
+    """A queue with one entry for each key that has members in the stream."""
+    tiers.clear(queues, stream)
+    for key in range(len(groups_)):
+        group = groups_[key, stream]
+        if group.root >= 0:
+            first = members[group.root]
+            part = worth.key_worth(rule, counts, key, stream)
+            group.queued = worth.group_priority(rule, part, first.basis)
+            group.queued_order = groups.short(first.order)
+            tiers.append(queues, heaps, stream, group.queued, first.basis, first.order, key)
+
+
+@kernel
+def _come_near_by_tuple(queues, heaps, members, stream):
+    """Bring the next entries to the near tier, without the dead, and each with what it is worth."""
+    heap = heaps[stream]
+    found = tiers.refill(queues, heaps, stream)
+    for at in range(found):
+        soon = np.int64(heap[min(at + AHEAD, found - 1)].holder)
+        layout.warm(members, soon)
+        entry = heap[at]
+        member = members[entry.holder]
+        if member.order == entry.order and entry.priority <= member.priority:
+            tiers.keep(
+                queues, heaps, stream, member.priority, member.basis, member.order, entry.holder
+            )
+    tiers.end_refill(queues, heaps, stream)
+
+
+@kernel
+def first_by_tuple(queues, heaps, members, stream):
+    """The slot with the smallest stored priority, or NOBODY."""
+    found = np.int64(NOBODY)
+    while queues[stream].count > 0:
+        if queues[stream].near == 0:
+            _come_near_by_tuple(queues, heaps, members, stream)
+            continue
+        top = heaps[stream, 0]
+        member = members[top.holder]
+        if member.order != top.order or top.priority > member.priority:
+            tiers.pop(queues, heaps, stream)
+        elif top.priority < member.priority:
+            tiers.move_top(queues, heaps, stream, member.priority, member.basis, member.order)
+        else:
+            found = np.int64(top.holder)
+            break
+    return found
+
+
+@inlined
+def _speaks_for(group, entry):
+    """Is this the entry of the group that counts?"""
+    return entry.priority == group.queued and groups.short(entry.order) == group.queued_order
+
+
+@kernel
+def _come_near_by_key(rule, queues, heaps, members, groups_, counts, stream):
+    """See `_come_near_by_tuple`."""
+    heap = heaps[stream]
+    found = tiers.refill(queues, heaps, stream)
+    for at in range(found):
+        soon = np.int64(heap[min(at + 2 * AHEAD, found - 1)].holder)
+        layout.warm(counts, soon)
+        soon = np.int64(groups_[heap[min(at + AHEAD, found - 1)].holder, stream].root)
+        layout.warm(members, max(np.int64(0), soon))
+        entry = heap[at]
+        group = groups_[entry.holder, stream]
+        if group.root >= 0 and _speaks_for(group, entry):
+            first = members[group.root]
+            part = worth.key_worth(rule, counts, entry.holder, stream)
+            group.queued = worth.group_priority(rule, part, first.basis)
+            group.queued_order = groups.short(first.order)
+            tiers.keep(queues, heaps, stream, group.queued, first.basis, first.order, entry.holder)
+    tiers.end_refill(queues, heaps, stream)
+
+
+@kernel
+def first_by_key(rule, queues, heaps, members, groups_, counts, stream):
+    """The slot with the smallest present priority, or NOBODY; its priority is in its group."""
+    found = np.int64(NOBODY)
+    while queues[stream].count > 0:
+        if queues[stream].near == 0:
+            _come_near_by_key(rule, queues, heaps, members, groups_, counts, stream)
+            continue
+        top = heaps[stream, 0]
+        group = groups_[top.holder, stream]
+        if group.root < 0 or not _speaks_for(group, top):
+            tiers.pop(queues, heaps, stream)
+            continue
+        first = members[group.root]
+        part = worth.key_worth(rule, counts, top.holder, stream)
+        priority = worth.group_priority(rule, part, first.basis)
+        if priority == top.priority and first.order == top.order:
+            found = np.int64(group.root)
+            break
+        group.queued = priority
+        group.queued_order = groups.short(first.order)
+        tiers.move_top(queues, heaps, stream, priority, first.basis, first.order)
+    return found
+
+
+@inlined
+def drop_top(shed, stream, slot):
+    """A victim has left: drop its entry now, so that the next victim is known early."""
+    if shed.queues[stream].near > 0:
+        holder = np.int64(shed.heaps[stream, 0].holder)
+        if shed.rule[0].standing == BY_KEY:
+            is_dead = shed.groups[holder, stream].root < 0
+        else:
+            is_dead = holder == slot
+        if is_dead:
+            tiers.pop(shed.queues, shed.heaps, stream)
+
+
+@kernel
+def reweigh(rule, queues, heaps, members, groups_, counts, key, stream):
+    """The worth of a key has changed for the members of `stream`.
+
+    A rise is noticed when the group comes to the top; a fall must be queued at once.
+    """
+    group = groups_[key, stream]
+    if group.root < 0:
+        return
+    first = members[group.root]
+    part = worth.key_worth(rule, counts, key, stream)
+    priority = worth.group_priority(rule, part, first.basis)
+    if priority < group.queued or (
+        priority == group.queued and groups.short(first.order) != group.queued_order
+    ):
+        if queues[stream].count >= tiers.room(heaps):
+            rebuild_by_key(rule, queues, heaps, members, groups_, counts, stream)
+        else:
+            group.queued = priority
+            group.queued_order = groups.short(first.order)
+            tiers.push(queues, heaps, stream, priority, first.basis, first.order, key)
+
+
+@kernel
+def store(queues, heaps, members, slot, priority):
+    """Give a member another priority; see `reweigh`."""
+    member = members[slot]
+    falls = priority < member.priority
+    member.priority = priority
+    if falls:
+        stream = member.stream
+        if queues[stream].count >= tiers.room(heaps):
+            rebuild_by_tuple(queues, heaps, members, stream)
+        else:
+            tiers.push(queues, heaps, stream, priority, member.basis, member.order, slot)
+
+
+@kernel
+def rescale(queues, heaps, members, stream):
+    """Write the present priorities down, so that the scale is 1 again. The order stays."""
+    for slot in range(len(members)):
+        if members[slot].order >= 0 and members[slot].stream == stream:
+            members[slot].priority *= queues[stream].scale
+    queues[stream].scale = 1.0
+    rebuild_by_tuple(queues, heaps, members, stream)
+
+
+@inlined
+def decay(shed, stream):
+    """One arrival that the members of `stream` did not meet; those it met get it back."""
+    queues = shed.queues
+    queues[stream].scale *= shed.rule[0].delta
+    if queues[stream].scale < _SMALLEST_SCALE:
+        rescale(queues, shed.heaps, shed.members, stream)

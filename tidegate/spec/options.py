@@ -1,0 +1,263 @@
+"""Options of a spec that are objects: a shedding policy and a CPU budget.
+
+The law: an option is frozen, equals every other that means the same, and comes back from the dict
+that its `to_dict` gives.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Literal
+
+from tidegate.spec.plain import FrozenDict, SpecError, freeze, from_plain, register, to_plain
+from tidegate.spec.predicates import per_stream
+from tidegate.spec.units import Window, nearest_hint, parse_window, require_name, require_number
+
+POLICY_NAMES: tuple[str, ...] = (
+    "random", "recent", "until-expiry", "prob", "output", "simp", "simpprob", "dimpprob", "dgl",
+    "age", "arrival-order", "value", "auto", "uniform", "eq-cluster", "pps-cluster",
+)  # fmt: skip
+
+_DIRECTIONS = ("adaptive", "even")
+_SPLITS = ("even", "auto", "shared")
+
+
+def field_names(dataclass_or_value: Any) -> tuple[str, ...]:
+    """Return the names of a dataclass's fields, in order."""
+    return tuple(field.name for field in dataclasses.fields(dataclass_or_value))
+
+
+def freeze_fields(value: Any) -> None:
+    """Replace each field of a frozen dataclass by an immutable copy, once, at construction."""
+    for name in field_names(value):
+        try:
+            object.__setattr__(value, name, freeze(getattr(value, name)))
+        except SpecError as error:
+            raise SpecError(f"{name}: {error}") from None
+
+
+def fields_to_plain(value: Any, **instead: Any) -> dict[str, Any]:
+    """Return the fields as JSON can hold them, some of them by another value."""
+    return {name: to_plain(instead.get(name, getattr(value, name))) for name in field_names(value)}
+
+
+def refuse_unknown(given: Any, known: Sequence[str], where: str) -> None:
+    """Refuse anything but a dict whose keys are all known."""
+    if not isinstance(given, Mapping):
+        raise SpecError(f"{where} {given!r} is not an object; give the fields {', '.join(known)}")
+    for name in given:
+        if name not in known:
+            raise SpecError(f"{where} has no field {name!r}; {nearest_hint(name, known)}")
+
+
+class ComparedByMeaning:
+    """Equality and hash by normal form, so that "1 min" and "60 s" are the same wish."""
+
+    def _meaning(self) -> tuple[Any, ...]:
+        raise NotImplementedError
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, type(self)):
+            return NotImplemented
+        return self._meaning() == other._meaning()
+
+    def __hash__(self) -> int:
+        return hash(self._meaning())
+
+
+@dataclass(frozen=True)
+class Policy:
+    """A shedding policy by name, with its parameters sorted by name.
+
+    >>> Policy.of("dgl", decay=0.99) == Policy.from_dict(Policy.of("dgl", decay=0.99).to_dict())
+    True
+    """
+
+    name: str
+    parameters: tuple[tuple[str, object], ...] = ()
+
+    def __post_init__(self) -> None:
+        name: Any = self.name
+        if not isinstance(name, str) or not name:
+            raise SpecError(
+                f"policy name {self.name!r} is not a name; give one from the list: "
+                + ", ".join(POLICY_NAMES)
+            )
+        pairs = tuple(sorted(freeze(self.parameters), key=lambda pair: str(pair[0])))
+        names = [pair[0] for pair in pairs]
+        if not all(isinstance(name, str) for name in names) or len(set(names)) < len(names):
+            raise SpecError(
+                f"policy {self.name!r} has parameters {names!r}; each must have a name of its own"
+            )
+        try:
+            hash(pairs)
+        except TypeError as error:
+            raise SpecError(
+                f"policy {self.name!r} has a parameter that can change ({error}); "
+                "give numbers, texts, or lists and dicts of these"
+            ) from None
+        object.__setattr__(self, "parameters", pairs)
+
+    @classmethod
+    def of(cls, name: str, **parameters: object) -> Policy:
+        """Make a policy from keyword parameters."""
+        return cls(name, tuple(parameters.items()))
+
+    def get(self, parameter: str, default: Any = None) -> Any:
+        """Return a parameter's value, or the default where it is not set."""
+        return dict(self.parameters).get(parameter, default)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the policy as a dict that JSON can hold."""
+        return {"name": self.name, "parameters": {k: to_plain(v) for k, v in self.parameters}}
+
+    @classmethod
+    def from_dict(cls, plain: Mapping[str, Any]) -> Policy:
+        """Make a policy from what `to_dict` returned."""
+        refuse_unknown(plain, ("name", "parameters"), "policy")
+        if "name" not in plain:
+            raise SpecError(f"policy {dict(plain)!r} has no name; give 'name' and 'parameters'")
+        parameters = plain.get("parameters", {})
+        return cls(plain["name"], tuple((k, from_plain(v)) for k, v in parameters.items()))
+
+
+register("policy", Policy, Policy.to_dict, Policy.from_dict)
+
+
+@dataclass(frozen=True, eq=False)
+class Cpu(ComparedByMeaning):
+    """A CPU budget, counted in comparisons.
+
+    comparisons_per_second
+        How many comparisons may be spent per second of event time; 0 or more.
+    adapt_every
+        Duration or integer between two adaptations; None leaves it to the engine.
+    boost
+        Factor, 1 or more, by which the share that is processed may grow at an adaptation.
+    sample
+        Share of the tuples, 0 to 1 inclusive, that are joined in full to learn where matches lie.
+    basic_window
+        Duration or integer length of the segments a window is cut into; None leaves it open.
+    direction
+        "adaptive" spends more on the join direction that yields more; "even" treats them alike.
+    """
+
+    comparisons_per_second: float
+    adapt_every: Any = None
+    boost: float = 1.2
+    sample: float = 0.1
+    basic_window: Any = None
+    direction: Literal["adaptive", "even"] = "adaptive"
+
+    def __post_init__(self) -> None:
+        freeze_fields(self)
+        ranges = {
+            "comparisons_per_second": (0.0, math.inf),
+            "boost": (1.0, math.inf),
+            "sample": (0.0, 1.0),
+        }
+        for field, (low, high) in ranges.items():
+            value = require_number(getattr(self, field), f"cpu: {field}")
+            if not low <= value <= high:
+                most = f" and at most {high:g}" if high < math.inf else ""
+                raise SpecError(
+                    f"cpu: {field} {value!r} is out of range; give at least {low:g}{most}"
+                )
+        require_name(self.direction, _DIRECTIONS, "cpu: direction")
+        for field, window in self.windows.items():
+            if window is not None and window.size == 0:
+                raise SpecError(f"cpu: {field} {getattr(self, field)!r} is 0; give more than 0")
+
+    @cached_property
+    def windows(self) -> Mapping[str, Window | None]:
+        """`adapt_every` and `basic_window` in normal form."""
+        given = {"adapt_every": self.adapt_every, "basic_window": self.basic_window}
+        return FrozenDict(
+            (field, None if value is None else parse_window(value, f"cpu: {field}", counts=False))
+            for field, value in given.items()
+        )
+
+    def _meaning(self) -> tuple[Any, ...]:
+        numbers = (self.comparisons_per_second, self.boost, self.sample, self.direction)
+        return (*numbers, *self.windows.values())
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the budget as a dict that JSON can hold."""
+        return fields_to_plain(self)
+
+    @classmethod
+    def from_dict(cls, plain: Mapping[str, Any]) -> Cpu:
+        """Make a budget from what `to_dict` returned."""
+        refuse_unknown(plain, field_names(cls), "cpu")
+        return cls(**{key: from_plain(value) for key, value in plain.items()})
+
+
+register("cpu", Cpu, Cpu.to_dict, Cpu.from_dict)
+
+
+def choose_policy(policy: Any) -> Policy:
+    """Return what a spec's `policy` means: a known name, or any object that says what it is."""
+    if isinstance(policy, str):
+        return Policy(require_name(policy, POLICY_NAMES, "policy"))
+    if isinstance(policy, Policy):
+        return policy
+    if not isinstance(getattr(policy, "name", None), str) or not hasattr(policy, "to_dict"):
+        raise SpecError(
+            f"policy {policy!r} is not a policy; give a policy object with a name and to_dict(), "
+            f"or a name. Known: {', '.join(POLICY_NAMES)}"
+        )
+    return Policy.from_dict(policy.to_dict())
+
+
+def read_split(
+    split: Any, streams: Sequence[str], memory: Any, memory_rows: int | None
+) -> tuple[tuple[int, ...] | None, tuple[float, ...] | None]:
+    """Return explicit tuples or shares by stream; a named split has neither.
+
+    Integers are tuples, also where they sum to 1; one float among the numbers makes them shares.
+    """
+    if isinstance(split, str):
+        require_name(split, _SPLITS, "split")
+        return None, None
+    values = split if isinstance(split, tuple) else per_stream("split", split, streams)
+    if len(values) != len(streams):
+        raise SpecError(
+            f"split {values!r} has {len(values)} numbers for {len(streams)} streams; "
+            "give one for each"
+        )
+    for value in values:
+        allowed = f"one of {', '.join(_SPLITS)}, or one number for each stream"
+        if require_number(value, "split", allowed) < 0:
+            raise SpecError(f"split {values!r} has the negative number {value!r}; give 0 or more")
+    if any(isinstance(value, float) for value in values):
+        return None, _checked_shares(values)
+    return _checked_rows(values, memory, memory_rows), None
+
+
+def _checked_shares(values: tuple[float, ...]) -> tuple[float, ...]:
+    total = math.fsum(values)
+    # Shares such as 0.1 + 0.2 + 0.7 miss 1 by rounding only.
+    if abs(total - 1.0) > 1e-9:
+        raise SpecError(
+            f"split {values!r} are shares that sum to {total:g}; give floats that sum to 1, "
+            "or integers for numbers of tuples"
+        )
+    return tuple(float(value) for value in values)
+
+
+def _checked_rows(values: tuple[int, ...], memory: Any, memory_rows: int | None) -> tuple[int, ...]:
+    if memory_rows is None:
+        raise SpecError(
+            f"split {values!r} gives numbers of tuples but memory is {memory!r}; "
+            "give memory as a number of tuples, or shares that sum to 1.0"
+        )
+    if sum(values) > memory_rows:
+        raise SpecError(
+            f"split {values!r} sums to {sum(values)}, above memory {memory_rows}; "
+            "give numbers that sum to at most memory"
+        )
+    return values

@@ -1,0 +1,225 @@
+"""Policies as constructors: each name with the parameters it takes.
+
+Law: a constructor checks what it is given at once and returns a `Policy`, which is frozen, equals
+every other that means the same and comes back from JSON inside its spec. Names with a hyphen have
+an underscore here (`until_expiry`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Literal
+
+from tidegate.spec.options import Policy
+from tidegate.spec.plain import SpecError
+from tidegate.spec.units import nearest_hint, parse_window, require_name, require_number
+
+Statistics = Literal["window", "retained", "faded"]
+Form = Literal["additive", "multiplicative", "cumulative"]
+
+STATISTICS = ("window", "retained", "faded")
+FORMS = ("additive", "multiplicative", "cumulative")
+
+# name -> the parameters it takes; the constructors below say what they mean.
+PARAMETERS: dict[str, tuple[str, ...]] = {
+    "random": (),
+    "recent": (),
+    "until-expiry": (),
+    "prob": ("frequencies", "statistics"),
+    "output": (),
+    "simp": (),
+    "simpprob": ("statistics",),
+    "dimpprob": ("statistics",),
+    "dgl": ("decay", "gain", "statistics"),
+    "age": ("curve", "bucket"),
+    "value": ("frequencies", "curve", "bucket"),
+    "auto": (),
+    "priority": ("form", "alpha", "beta", "delta", "statistics"),
+}
+
+
+def random() -> Policy:
+    """Chance: what is retained is a uniform sample of the window."""
+    return Policy.of("random")
+
+
+def recent() -> Policy:
+    """The newest stay."""
+    return Policy.of("recent")
+
+
+def until_expiry() -> Policy:
+    """First come, first served: what is retained stays until it expires."""
+    return Policy.of("until-expiry")
+
+
+def prob(
+    frequencies: Mapping[str, Mapping[Any, float]] | None = None, statistics: Statistics = "window"
+) -> Policy:
+    """Keep the keys that are frequent on the opposite stream (srivastava2004, section 3.3).
+
+    Parameters
+    ----------
+    frequencies
+        Shares by stream and key where they are known; otherwise they are counted.
+    statistics
+        Count over the full "window", over the "retained" tuples, or over all with old ones "faded".
+    """
+    return _checked("prob", frequencies=frequencies, statistics=statistics)
+
+
+def output() -> Policy:
+    """Keep the keys that have produced most results."""
+    return Policy.of("output")
+
+
+def simp() -> Policy:
+    """Importance (ojewole2006, section 4.3.1)."""
+    return Policy.of("simp")
+
+
+def simpprob(statistics: Statistics = "window") -> Policy:
+    """Importance x matches in the opposite window, at arrival (ojewole2006, section 4.3.2)."""
+    return _checked("simpprob", statistics=statistics)
+
+
+def dimpprob(statistics: Statistics = "window") -> Policy:
+    """Importance x matches in the opposite window, kept current (ojewole2006, section 4.3.3)."""
+    return _checked("dimpprob", statistics=statistics)
+
+
+def dgl(decay: float = 0.99, gain: float = 0.1, statistics: Statistics = "window") -> Policy:
+    """Importance, raised by each match, decayed by each arrival that is none (section 4.3.4).
+
+    Parameters
+    ----------
+    decay
+        Factor for each arrival on the opposite stream that a tuple does not match; above 0, at
+        most 1.
+    gain
+        What a match adds, in units of importance x matches in the window x share of life left.
+    statistics
+        As for `prob`.
+    """
+    return _checked("dgl", decay=decay, gain=gain, statistics=statistics)
+
+
+def age(curve: Any = None, bucket: Any = None) -> Policy:
+    """The best rate of results still ahead at a tuple's age (srivastava2004, section 3.2).
+
+    Parameters
+    ----------
+    curve
+        Results per tuple in each bucket of ages, youngest first; one list, or one by stream. None
+        learns the curve from a small share of the tuples.
+    bucket
+        The width of a bucket: a duration, an integer, or one by stream; None is 1/20 of the window.
+
+    >>> age(curve=[1, 1, 2, 1], bucket=1).get("curve")
+    (1, 1, 2, 1)
+    """
+    return _checked("age", curve=curve, bucket=bucket)
+
+
+def value(
+    frequencies: Mapping[str, Mapping[Any, float]] | None = None,
+    curve: Any = None,
+    bucket: Any = None,
+) -> Policy:
+    """Expected output importance: rate of the key x rate ahead at its age x importance of a match.
+
+    All three are learned; `frequencies`, `curve` and `bucket` as in `prob` and `age` where known.
+    """
+    return _checked("value", frequencies=frequencies, curve=curve, bucket=bucket)
+
+
+def auto() -> Policy:
+    """The policy that is best for most: `value`."""
+    return Policy.of("auto")
+
+
+def priority(
+    form: Form,
+    alpha: float = 1.0,
+    beta: float = 1.0,
+    delta: float | None = None,
+    statistics: Statistics = "window",
+) -> Policy:
+    """The general priorities of ojewole2006, section 3.2, of importance, matches and arrival time.
+
+    Parameters
+    ----------
+    form
+        "additive": alpha imp + beta m + delta time. "multiplicative": imp^alpha m^beta time^delta.
+        "cumulative": alpha imp (1 + beta m) at arrival, then as `dgl` with gain beta, decay delta.
+    alpha, beta, delta
+        0 or more; delta is 0 by default, for "cumulative" 0.99.
+    statistics
+        As for `prob`. m is kept current; time counts windows since the first tuple, from 1 on.
+    """
+    fallback = 0.99 if form == "cumulative" else 0.0
+    delta = fallback if delta is None else delta
+    return _checked(
+        "priority", form=form, alpha=alpha, beta=beta, delta=delta, statistics=statistics
+    )
+
+
+def _checked(name: str, **parameters: Any) -> Policy:
+    given = {key: value for key, value in parameters.items() if value is not None}
+    policy = Policy.of(name, **given)
+    check(policy)
+    return policy
+
+
+def check(policy: Policy) -> None:
+    """Refuse a parameter that the policy does not take or that is out of its range."""
+    known = PARAMETERS.get(policy.name, ())
+    for name, _ in policy.parameters:
+        if name not in known:
+            hint = nearest_hint(name, known) if known else "it takes none"
+            raise SpecError(f"policy {policy.name!r} has no parameter {name!r}; {hint}")
+    where = f"policy {policy.name!r}:"
+    if "statistics" in known:
+        require_name(policy.get("statistics", "window"), STATISTICS, f"{where} statistics")
+    if policy.name == "priority":
+        require_name(policy.get("form"), FORMS, f"{where} form")
+    for name in ("gain", "alpha", "beta", "delta", "decay"):
+        number = policy.get(name)
+        if number is not None and require_number(number, f"{where} {name}") < 0:
+            raise SpecError(f"{where} {name} {number!r} is negative; give 0 or more")
+    fades = policy.get("decay") if policy.name == "dgl" else policy.get("delta")
+    if policy.name == "dgl" or policy.get("form") == "cumulative":
+        if fades is not None and not 0 < fades <= 1:
+            raise SpecError(f"{where} a decay of {fades!r} is no decay; give above 0, at most 1")
+    _check_curve(policy, where)
+    _check_frequencies(policy, where)
+
+
+def _check_curve(policy: Policy, where: str) -> None:
+    curve, bucket = policy.get("curve"), policy.get("bucket")
+    for part in curve.values() if isinstance(curve, Mapping) else () if curve is None else (curve,):
+        if not isinstance(part, tuple) or not part or len(part) > 1000:
+            raise SpecError(f"{where} curve {part!r} is no curve; give a list of 1 to 1000 numbers")
+        for number in part:
+            if require_number(number, f"{where} curve") < 0:
+                raise SpecError(f"{where} curve has the negative number {number!r}; give 0 or more")
+    widths = bucket.values() if isinstance(bucket, Mapping) else (bucket,)
+    for width in widths:
+        if width is not None and parse_window(width, f"{where} bucket", counts=False).size == 0:
+            raise SpecError(f"{where} bucket {width!r} is 0; give more than 0")
+    if curve is not None and bucket is None:
+        raise SpecError(f"{where} a curve is given without its bucket; give the width of a bucket")
+
+
+def _check_frequencies(policy: Policy, where: str) -> None:
+    frequencies = policy.get("frequencies")
+    if frequencies is None:
+        return
+    if not isinstance(frequencies, Mapping) or not all(
+        isinstance(shares, Mapping) for shares in frequencies.values()
+    ):
+        raise SpecError(f"{where} frequencies is not a dict by stream of dicts by key")
+    for shares in frequencies.values():
+        for share in shares.values():
+            if require_number(share, f"{where} frequencies") < 0:
+                raise SpecError(f"{where} frequencies has the negative share {share!r}")

@@ -1,0 +1,1 @@
+"""What a join holds between two pushes."""

@@ -1,0 +1,168 @@
+"""The arrays of a join: made, grown and rebuilt.
+
+Law: growing changes nothing but the room. A slot keeps its number, an index its content, so that
+results do not depend on when something grew.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tidegate.binding.spec_records import BTREE, GATE, HASH, INVERTED, SERVED_BY_CODE, TTREE
+from tidegate.compiled.layout import Records, records
+from tidegate.index import btree, hash_table, inverted, ttree
+from tidegate.shed.budget import ACCOUNT
+from tidegate.state import indexes
+from tidegate.state.join_state import State, alive_slots, line_of
+from tidegate.windows import lifetime
+
+FIRST_SLOTS = 1024
+FIRST_ITEMS = 4096
+_NEVER = -(2**62)
+
+
+def new_state(
+    lanes: Records,
+    bands: Records,
+    set_terms: Records,
+    thetas: Records,
+    columns: int,
+    has_equality: bool,
+) -> State:
+    """An empty join; its options are written into the records by the caller."""
+    slots, notes, pool = lifetime.unused_slots(FIRST_SLOTS)
+    gate = records(GATE, 1)
+    gate.has_equality = has_equality
+    gate.tree_term = SERVED_BY_CODE if has_equality else 0
+    gate.clock = gate.watermark = _NEVER * 2
+    lanes.newest = _NEVER * 2
+    streams = len(lanes)
+    values = np.zeros((FIRST_SLOTS, columns), np.int64)
+    has_trees = bool(np.isin(lanes.index, (BTREE, TTREE)).any())
+    return State(
+        gate=gate,
+        lanes=lanes,
+        pool=pool,
+        slots=slots,
+        notes=notes,
+        importance=np.ones(FIRST_SLOTS, np.float64),
+        lines=np.full((streams, 2 * FIRST_SLOTS), -1, np.int32),
+        late=np.zeros(FIRST_SLOTS, np.int32),
+        values=values,
+        reals=values.view(np.float64),
+        spans=np.zeros((FIRST_SLOTS, len(set_terms), 2), np.int64),
+        bands=bands,
+        set_terms=set_terms,
+        thetas=thetas,
+        buckets=hash_table.empty(streams, FIRST_SLOTS if HASH in lanes.index else 1),
+        btree=btree.empty(streams, FIRST_SLOTS) if has_trees else None,
+        ttree=ttree.empty(streams, FIRST_SLOTS) if has_trees else None,
+        lists=hash_table.empty(streams, FIRST_ITEMS if INVERTED in lanes.index else 1),
+        arena=records(inverted.POSTING, FIRST_ITEMS if len(set_terms) else 1),
+        arena_used=np.zeros(1, np.int64),
+        accounts=records(ACCOUNT, streams),
+    )
+
+
+def _longer(array: NDArray[Any], length: int, axis: int = 0) -> NDArray[Any]:
+    shape = list(array.shape)
+    shape[axis] = length - shape[axis]
+    filler = np.zeros(shape, array.dtype)
+    return np.concatenate([array, filler], axis=axis)
+
+
+def larger_capacity(state: State, ahead: int) -> int:
+    """Twice the slots, or up to eight times as many if the arrivals `ahead` may fill them.
+
+    So a first large push grows the arrays a few times only, and they never have room for more than
+    twice what is alive and one push.
+    """
+    capacity = 2 * len(state.slots)
+    while capacity < min(8 * len(state.slots), int(state.pool[0].alive) + ahead):
+        capacity *= 2
+    return capacity
+
+
+def with_more_slots(state: State, capacity: int) -> State:
+    """The same join with room for `capacity` tuples."""
+    slots, notes = lifetime.grown_slots(state.slots, state.notes, state.pool, capacity)
+    values = _longer(state.values, capacity)
+    lines = _longer(state.lines, 2 * capacity, axis=1)
+    for stream, lane in enumerate(state.lanes):
+        lines[stream, lane.end :] = -1
+    state = state._replace(
+        slots=slots,
+        notes=notes,
+        importance=_longer(state.importance, capacity),
+        lines=lines,
+        late=_longer(state.late, capacity),
+        values=values,
+        reals=values.view(np.float64),
+        spans=_longer(state.spans, capacity),
+    )
+    if HASH in state.lanes.index:
+        state = state._replace(buckets=hash_table.empty(len(state.lanes), capacity))
+        indexes.reindex(state, HASH)
+    return state
+
+
+def with_more_nodes(state: State) -> State:
+    """The same join with twice the tree nodes, where trees are used."""
+    if state.btree is not None and not btree.room(state.btree):
+        state = state._replace(btree=btree.grow(state.btree))
+    if state.ttree is not None and not ttree.room(state.ttree):
+        state = state._replace(ttree=ttree.grow(state.ttree))
+    return state
+
+
+def with_tidy_arena(state: State, items: int) -> State:
+    """The same join, its sets without gaps, and room for `items` more (and as many again)."""
+    streams = len(state.lanes)
+    alive = int(sum(state.spans[slot, :, 1].sum() for slot in alive_slots(state)))
+    room = max(len(state.arena), 2 * (alive + items))
+    arena = records(inverted.POSTING, room)
+    used = np.zeros(1, np.int64)
+    for slot in alive_slots(state):
+        for term in range(state.spans.shape[1]):
+            begin, length = (int(number) for number in state.spans[slot, term])
+            end = int(used[0])
+            arena[end : end + length] = state.arena[begin : begin + length]
+            state.spans[slot, term, 0] = end
+            used[0] += length
+    lists = hash_table.empty(streams, room if INVERTED in state.lanes.index else 1)
+    state = state._replace(arena=arena, arena_used=used, lists=lists)
+    if INVERTED in state.lanes.index:
+        indexes.reindex(state, INVERTED)
+    return state
+
+
+def start_tracking(state: State) -> None:
+    """Keep notes from now on, and write those of the tuples retained so far.
+
+    Until now tuples left only at the head of their line, so a tuple's number is not known to its
+    note; its order is enough, and the lines give it.
+    """
+    state.pool[0].tracked = 1
+    line = alive_slots(state)
+    notes = state.notes
+    notes[:] = np.zeros(1, notes.dtype)
+    for stream in range(len(state.lanes)):
+        notes.stream[line_of(state, stream)] = stream
+    by_arrival = line[np.lexsort((notes.stream[line], state.slots.time[line]))]
+    notes.order[by_arrival] = np.arange(len(line)) + state.gate[0].order - len(line)
+    for stream, lane in enumerate(state.lanes):
+        positions = np.arange(lane.begin, lane.end)
+        slots = state.lines[stream, positions]
+        notes.place[slots[slots >= 0]] = positions[slots >= 0]
+    notes.mark[line] = state.slots.time[line] + state.lanes.window[notes.stream[line]]
+    notes.late_place[line] = -1
+
+
+def nbytes(state: State) -> int:
+    """Memory of all arrays of a join."""
+    flat = [part for array in state for part in (array if isinstance(array, tuple) else (array,))]
+    total = sum(array.nbytes for array in flat if array is not None)
+    return total if state.pool[0].tracked else total - state.notes.nbytes  # never touched

@@ -1,0 +1,146 @@
+"""A retained tuple enters and leaves the index of its stream; an arrival asks for candidates.
+
+Law: an index holds the retained tuples of its stream that can match at all, no more and no less. It
+proposes candidates; `matching` decides.
+"""
+
+from __future__ import annotations
+
+from tidegate.binding import matching
+from tidegate.binding.spec_records import BTREE, HASH, INVERTED, NESTED_LOOP, SERVED_BY_CODE
+from tidegate.compiled.kernel import inlined, kernel
+from tidegate.index import hash_table, inverted, nested_loop, trees
+from tidegate.state.join_state import State, line_of
+from tidegate.windows import lifetime
+
+
+@kernel
+def tree_key(bands, term, values, reals, code, row):
+    """The key of a tuple in a tree: its equality code, or the column of a band."""
+    if term == SERVED_BY_CODE:
+        return code
+    column = bands[term].column
+    if bands[term].is_float:
+        return matching.ordered_bits(reals[row, column])
+    return values[row, column]
+
+
+@kernel
+def tree_range(bands, term, values, reals, code, row, from_first):
+    """The keys that can match a tuple."""
+    if term == SERVED_BY_CODE:
+        return code, code
+    band = bands[term]
+    if band.is_float:
+        return matching.real_range(
+            reals[row, band.column], band.low_real, band.high_real, from_first
+        )
+    return matching.band_range(values[row, band.column], band, from_first)
+
+
+@inlined
+def candidates(state, arrivals, work, stream, arrival):
+    """Slots of the opposite stream that may match, in `work.found`.
+
+    Returns how many, how many comparisons were made, and how many index nodes visited.
+    """
+    other = 1 - stream
+    kind = state.lanes[other].index
+    count = comparisons = visits = 0
+    if kind == HASH:
+        visits = 1
+        count, comparisons = hash_table.probe(
+            state.buckets, state.slots, other, arrivals.code[arrival], work.found
+        )
+    elif kind == NESTED_LOOP:
+        count = nested_loop.probe(state.slots, state.lanes, state.lines, other, work.found)
+        comparisons = count
+    elif kind == INVERTED:
+        visits = arrivals.spans[arrival, 0, 1]
+        count, comparisons = inverted.probe(
+            state.lists,
+            state.arena,
+            work.totals,
+            other,
+            arrivals.items,
+            arrivals.weights,
+            arrivals.spans[arrival, 0, 0],
+            arrivals.spans[arrival, 0, 1],
+            state.set_terms[0].weighted,
+            state.set_terms[0].at_least,
+            work.found,
+        )
+    else:
+        low, high = tree_range(
+            state.bands,
+            state.gate[0].tree_term,
+            arrivals.values,
+            arrivals.reals,
+            arrivals.code[arrival],
+            arrival,
+            stream == 0,
+        )
+        if low <= high:
+            if kind == BTREE:
+                count, comparisons, visits = trees.probe(state.btree, other, low, high, work.found)
+            else:
+                count, comparisons, visits = trees.probe(state.ttree, other, low, high, work.found)
+    return count, comparisons, visits
+
+
+@inlined
+def enter_index(state, stream, slot):
+    kind = state.lanes[stream].index
+    if kind == HASH:
+        bucket = hash_table.bucket_of(state.buckets, state.slots[slot].code)
+        hash_table.insert(state.buckets, state.slots, stream, bucket, slot)
+    elif kind == INVERTED:
+        inverted.insert(
+            state.lists, state.arena, stream, state.spans[slot, 0, 0], state.spans[slot, 0, 1]
+        )
+    elif kind != NESTED_LOOP:
+        key = tree_key(
+            state.bands, state.gate[0].tree_term, state.values, state.reals,
+            state.slots[slot].code, slot,
+        )  # fmt: skip
+        if kind == BTREE:
+            state.lanes[stream].updates += trees.insert(state.btree, stream, key, slot)
+        else:
+            state.lanes[stream].updates += trees.insert(state.ttree, stream, key, slot)
+
+
+@inlined
+def leave_index(state, stream, slot):
+    kind = state.lanes[stream].index
+    if kind == HASH:
+        bucket = hash_table.bucket_of(state.buckets, state.slots[slot].code)
+        hash_table.remove(state.buckets, state.slots, stream, bucket, slot)
+    elif kind == INVERTED:
+        inverted.remove(
+            state.lists, state.arena, stream, state.spans[slot, 0, 0], state.spans[slot, 0, 1]
+        )
+    elif kind != NESTED_LOOP:
+        key = tree_key(
+            state.bands, state.gate[0].tree_term, state.values, state.reals,
+            state.slots[slot].code, slot,
+        )  # fmt: skip
+        if kind == BTREE:
+            state.lanes[stream].updates += trees.remove(state.btree, stream, key, slot)
+        else:
+            state.lanes[stream].updates += trees.remove(state.ttree, stream, key, slot)
+
+
+@kernel
+def _enter_all(state, stream, line):
+    for k in range(len(line)):
+        if state.slots[line[k]].older != lifetime.NOT_INDEXED:
+            enter_index(state, stream, line[k])
+
+
+def reindex(state: State, kind: int | None = None) -> None:
+    """Fill the (empty) indexes of one kind, or all, from the lines."""
+    for stream, lane in enumerate(state.lanes):
+        if kind is None or lane.index == kind:
+            updates = int(lane.updates)
+            _enter_all(state, stream, line_of(state, stream))
+            lane.updates = updates

@@ -1,0 +1,80 @@
+"""A spec's options, written into the records that the driver reads."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from tidegate.binding.binding import Binding
+from tidegate.binding.spec_records import IMPORTANCE_CODES, INDEX_CODES
+from tidegate.compiled.layout import records
+from tidegate.shed.queue import ENTRY
+from tidegate.shed.shed_records import MEMBER
+from tidegate.spec import Band, Equal, InnerProduct, JoinSpec, Overlap
+from tidegate.state import arrays
+from tidegate.state.join_state import State
+from tidegate.windows.lifetime import LANE, NOTE, SLOT
+
+# What one retained tuple costs besides its payload: its records, its entries in the queue of
+# victims and its places in line and heap (as they double when they grow), its share of the buckets.
+SLOT_BYTES = SLOT.itemsize + NOTE.itemsize + MEMBER.itemsize + 2 * ENTRY.itemsize + 64
+
+
+def index_of(spec: JoinSpec, stream: int) -> str:
+    """The index of a stream; "auto" takes the cheapest that serves the predicate."""
+    kind = spec.index_kinds[stream]
+    if kind != "auto":
+        return kind
+    kinds = {type(predicate) for predicate in spec.predicates}
+    if Equal in kinds:
+        return "hash"
+    sets = [p for p in spec.predicates if isinstance(p, Overlap | InnerProduct)]
+    if sets and sets[0].at_least > 0:
+        return "inverted"
+    return "btree" if Band in kinds else "nested-loop"
+
+
+def capacities(spec: JoinSpec) -> list[int]:
+    """The share of the memory of each account, in tuples or bytes."""
+    total = spec.memory_rows if spec.memory_bytes is None else spec.memory_bytes
+    streams = len(spec.streams)
+    if total is None:
+        return [np.iinfo(np.int64).max] * streams
+    if spec.split in ("shared", "auto"):
+        return [total] + [0] * (streams - 1)
+    if spec.split_rows is not None:
+        return list(spec.split_rows)
+    shares = spec.split_shares or [1 / streams] * streams
+    whole = [int(share * total) for share in shares]
+    for stream in range(total - sum(whole)):  # what rounding left over, to the earlier streams
+        whole[stream % streams] += 1
+    return whole
+
+
+def state_of(spec: JoinSpec, binding: Binding) -> State:
+    """An empty join with the options of `spec`."""
+    lanes = records(LANE, len(spec.streams))
+    for stream, lane in enumerate(lanes):
+        window = spec.windows[stream]
+        lane.window = binding.in_units(window, "within")
+        lane.is_time_window = window.kind != "rows"
+        lane.index = INDEX_CODES[index_of(spec, stream)]
+        lane.account = 0 if spec.split in ("shared", "auto") else stream
+    state = arrays.new_state(
+        lanes,
+        binding.bands,
+        binding.set_terms,
+        binding.thetas,
+        len(binding.numbers),
+        binding.key is not None,
+    )
+    gate = state.gate[0]
+    gate.has_importance = spec.importance_columns is not None
+    gate.combine = IMPORTANCE_CODES[spec.output_importance]
+    gate.lateness = binding.in_units(spec.lateness_window, "lateness")
+    gate.limited = spec.memory is not None
+    gate.by_bytes = spec.memory_bytes is not None
+    gate.seed = spec.seed
+    state.accounts.capacity = capacities(spec)
+    counted = any(window.kind == "rows" for window in spec.windows)
+    state.pool[0].tracked = gate.limited or counted or gate.lateness > 0 or spec.ties == "instant"
+    return state

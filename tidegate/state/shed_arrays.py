@@ -1,0 +1,340 @@
+"""A spec's policy becomes the arrays that shedding works on, and these grow and are refilled.
+
+Law: growing changes nothing but the room, and refilling makes heaps, groups and stages that name
+the same victims as those that were saved.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from tidegate.binding.binding import Binding
+from tidegate.compiled import layout
+from tidegate.compiled.kernel import kernel
+from tidegate.compiled.layout import records
+from tidegate.estimate import age_curve, frequency, importance, match_rate
+from tidegate.shed import ages, budget, queue, recipes, shed_records
+from tidegate.shed.groups import GROUP
+from tidegate.shed.shed_records import BY_AGE, BY_KEY, MEMBER, QUEUE, RULE, Shed
+from tidegate.spec import JoinSpec, TidegateError
+from tidegate.spec.options import Policy
+from tidegate.spec.units import parse_window
+from tidegate.state.join_state import State
+
+BUCKETS = 20  # of an age curve, where the user does not say
+MOST_BUCKETS = 1000
+FADE_AFTER = 1  # window; so what is remembered is the weight of about five
+SMALLEST_LOG, LARGEST_LOG = 1024, 65_536  # tuples of a window that are counted one by one
+# One in so many of the retained tuples is kept to learn an age curve; VALUE learns from all.
+MONITOR_SHARE = 16
+MONITOR_SHARE_OF_VALUE = 48
+_BYTES_GUESSED = 256  # of a tuple, where the budget is in bytes
+
+
+def keys_for(slots: int, lines: int) -> int:
+    """How many keys a join may know: twice those of retained tuples, and as many as logs hold."""
+    return 2 * (slots + lines)
+
+
+def shed_of(spec: JoinSpec, binding: Binding, state: State) -> Shed | None:
+    """What shedding starts with; None without a budget."""
+    if spec.memory is None:
+        return None
+    policy = spec.policy_choice
+    recipe = recipes.recipe_of(policy)
+    streams, slots = len(spec.streams), len(state.slots)
+    statistics = recipes.statistics_of(policy)
+    lines = log_lines(spec)
+    keys = keys_for(slots, lines) if recipe.keyed else 0
+    buckets = _buckets(spec, binding, policy) if recipe.aged else 0
+    rising = int(recipe.kind == shed_records.UNTIL_EXPIRY)
+    members = records(MEMBER, slots)
+    members.order = budget.NOT_A_MEMBER
+    columns = _by_key(recipe.kind, recipe.standing, streams, keys)
+    by_heap = recipe.standing != BY_AGE
+    shed = Shed(
+        rule=_rule(spec, policy, recipe, statistics, state),
+        queues=records(QUEUE, streams),
+        heaps=records(queue.ENTRY, (streams, 2 * slots if by_heap else 1)),
+        members=members,
+        groups=columns["groups"],
+        stages=ages.empty(streams, buckets + 1, rising),
+        frequency=frequency.empty(streams, keys, lines, statistics, columns),
+        curve=age_curve.empty(streams, max(1, buckets), age_curve.MOST_MONITORS if buckets else 1),
+        importances=importance.empty(streams),
+        rates=_rates(recipe, streams, buckets, columns, slots),
+    )
+    shed.queues.scale = shed.queues.factor = 1.0
+    if recipe.aged:
+        _open_curve(spec, binding, policy, shed, state)
+    if recipe.kind == shed_records.VALUE:
+        _open_rates(shed, state)
+    if statistics == frequency.GIVEN:
+        shed = _with_shares(spec, binding, policy, shed)
+    return shed
+
+
+def _by_key(kind: int, standing: int, streams: int, keys: int) -> dict[str, Any]:
+    """All that shedding knows by key, in one block. What a policy has no use for is a dummy of the
+    same type, so that one driver serves all policies."""
+    others: dict[str, Any] = {"groups": (GROUP, streams), "activity": (np.int64, 2)}
+    used = {"groups": standing == BY_KEY, "activity": kind == shed_records.VALUE}
+    columns = frequency.block(streams, 1, **others)
+    needed = {name: column for name, column in others.items() if used[name]}
+    columns |= frequency.block(streams, max(1, keys), **needed)
+    columns["groups"].root[:] = -1
+    columns["activity"][:] = match_rate.NEVER
+    return columns
+
+
+def _rule(
+    spec: JoinSpec, policy: Policy, recipe: recipes.Recipe, statistics: int, state: State
+) -> Any:
+    rule = records(RULE, 1)
+    rule.kind, rule.standing = recipe.kind, recipe.standing
+    rule.keyed, rule.aged = recipe.keyed, recipe.aged
+    rule.statistics = statistics
+    rule.watched = recipe.aged and policy.get("curve") is None
+    rule.alpha, rule.beta, rule.delta = recipes.weights_of(policy)
+    timed = state.lanes.window[state.lanes.is_time_window == 1]
+    span = int(timed.max()) if len(timed) else int(state.lanes.window.sum())
+    rule.fade_after = min(2**62, FADE_AFTER * span)
+    rule.refresh = 1
+    rule.planned = spec.split == "auto"
+    return rule
+
+
+def log_lines(spec: JoinSpec) -> int:
+    """How many tuples of a full window are counted exactly; a larger one is sketched."""
+    if spec.memory_rows is None:
+        return LARGEST_LOG
+    return max(SMALLEST_LOG, min(LARGEST_LOG, 32 * spec.memory_rows))
+
+
+# --- age curves --------------------------------------------------------------------------
+
+
+def _by_stream(spec: JoinSpec, given: Any, what: str) -> list[Any]:
+    if not isinstance(given, Mapping):
+        return [given] * len(spec.streams)
+    missing = [name for name in spec.streams if name not in given]
+    if missing:
+        raise TidegateError(
+            f"policy {spec.policy_choice.name!r}: {what} has no entry for stream {missing[0]!r}; "
+            f"give one for each of {', '.join(spec.streams)}"
+        )
+    return [given[name] for name in spec.streams]
+
+
+def _widths(spec: JoinSpec, binding: Binding, policy: Policy, windows: Any) -> list[int]:
+    widths = []
+    for given, window in zip(
+        _by_stream(spec, policy.get("bucket"), "bucket"), windows, strict=True
+    ):
+        if given is None:
+            widths.append(max(1, -(-int(window) // BUCKETS)))
+        else:
+            widths.append(binding.in_units(parse_window(given, "bucket", counts=False), "bucket"))
+    return widths
+
+
+def _windows(spec: JoinSpec, binding: Binding) -> list[int]:
+    return [binding.in_units(window, "within") for window in spec.windows]
+
+
+def _buckets(spec: JoinSpec, binding: Binding, policy: Policy) -> int:
+    """As many as the longest curve has; where none is given, as many whatever the units of time."""
+    curves = _by_stream(spec, policy.get("curve"), "curve")
+    if policy.get("bucket") is None:
+        return BUCKETS
+    windows = _windows(spec, binding)
+    widths = _widths(spec, binding, policy, windows)
+    needed = [
+        max(1, -(-window // width)) if curve is None else len(curve)
+        for curve, window, width in zip(curves, windows, widths, strict=True)
+    ]
+    if max(needed) > MOST_BUCKETS:
+        raise TidegateError(
+            f"policy {policy.name!r}: a bucket of {min(widths)} cuts the window into "
+            f"{max(needed)} ages; give a bucket that makes at most {MOST_BUCKETS}"
+        )
+    return max(needed)
+
+
+def _open_curve(spec: JoinSpec, binding: Binding, policy: Policy, shed: Shed, state: State) -> None:
+    windows = _windows(spec, binding)
+    shed.stages.width[:] = _widths(spec, binding, policy, windows)
+    shed.curve.watch.buckets = np.maximum(1, -(-np.array(windows) // shed.stages.width))
+    curves = _by_stream(spec, policy.get("curve"), "curve")
+    for stream, curve in enumerate(curves):
+        if curve is not None:
+            p = np.array(curve, np.float64)
+            if shed.rule[0].kind == shed_records.VALUE:
+                _tell_ages(shed, stream, p)
+            if spec.split == "auto":  # results per unit of age, to compare streams by
+                p /= shed.stages.width[stream]
+            stages = shed.stages
+            age_curve.rate_ahead(
+                p, stages.worth[stream], stages.rising[stream], stages.ending[stream]
+            )
+        else:
+            # As flat as can be, until a life is over.
+            shed.stages.worth[stream] = shed.stages.ending[stream] = 1.0
+            share = int(state.accounts.capacity[state.lanes[stream].account])
+            if spec.split in ("shared", "auto"):
+                share //= len(spec.streams)
+            if spec.memory_bytes is not None:
+                share //= _BYTES_GUESSED
+            one_in = (
+                MONITOR_SHARE_OF_VALUE if shed.rule[0].kind == shed_records.VALUE else MONITOR_SHARE
+            )
+            limit = min(age_curve.MOST_MONITORS, share / one_in)
+            shed.curve.watch[stream].limit = limit if share >= 4 else 0.0
+
+
+def _rates(
+    recipe: recipes.Recipe, streams: int, buckets: int, columns: dict[str, Any], slots: int
+) -> match_rate.MatchRate:
+    if recipe.kind == shed_records.VALUE:
+        rates = match_rate.empty(streams, min(match_rate.MOST_AGES, buckets), slots=slots)
+    else:
+        rates = match_rate.empty(streams)
+    return rates._replace(activity=columns["activity"])
+
+
+def _open_rates(shed: Shed, state: State) -> None:
+    """What VALUE's rates are told, and the clock by which waits are measured."""
+    rates, rule = shed.rates, shed.rule[0]
+    timed = np.flatnonzero(state.lanes.is_time_window == 1)
+    rates.span[:] = max(1, int(rule.fade_after)), timed[0] if len(timed) else -1
+    rates.told[:] = rule.statistics == frequency.GIVEN, not rule.watched
+    if rates.told[0]:
+        levels = np.array([match_rate.typical(level) for level in range(match_rate.LEVELS)])
+        rates.level[:] = levels / match_rate.GIVEN_SCALE
+
+
+def _tell_ages(shed: Shed, stream: int, curve: NDArray[np.float64]) -> None:
+    """Of a given curve, what it means over the ages for which VALUE would learn a factor."""
+    places, buckets = shed.rates.age.shape[1], int(shed.curve.watch[stream].buckets)
+    p = np.zeros(buckets)
+    p[: len(curve)] = curve[:buckets]
+    place = np.arange(buckets) * places // buckets
+    numbers = np.maximum(1, np.bincount(place, minlength=places))
+    mean = float(p.mean()) or 1.0
+    shed.rates.age[stream] = np.bincount(place, p, places) / numbers / mean
+
+
+# --- frequencies that the user knows -----------------------------------------------------
+
+
+def _with_shares(spec: JoinSpec, binding: Binding, policy: Policy, shed: Shed) -> Shed:
+    shares = policy.get("frequencies")
+    for name in shares:
+        if name not in spec.streams:
+            raise TidegateError(
+                f"policy {policy.name!r}: frequencies names stream {name!r}; the streams are "
+                f"{', '.join(spec.streams)}"
+            )
+    if binding.key is None or any(schema is None for schema in binding.schemas):
+        return shed
+    for stream, name in enumerate(spec.streams):
+        codes = _codes(binding, list(shares.get(name, {})))
+        for code, share in zip(codes, shares.get(name, {}).values(), strict=True):
+            book = shed.frequency
+            key = frequency.find_or_add(book.book, book.table, book.keys, book.counts, code)
+            while key < 0:
+                shed = _with_keys(shed, 2 * len(book.keys))
+                book = shed.frequency
+                key = frequency.find_or_add(book.book, book.table, book.keys, book.counts, code)
+            book.counts[key, stream] = share
+    return shed
+
+
+def _codes(binding: Binding, keys: list[Any]) -> NDArray[np.int64]:
+    assert binding.key is not None
+    columns = list(zip(*keys, strict=True)) if len(binding.key.kinds) > 1 else [keys]
+    try:
+        arrays = [pa.array(c, k) for c, k in zip(columns, binding.key.kinds, strict=True)]
+    except (pa.ArrowInvalid, pa.ArrowTypeError, TypeError, ValueError) as error:
+        raise TidegateError(
+            f"frequencies has keys that are not values of the join column ({error}); give keys of "
+            "the column's type, for several columns as tuples"
+        ) from error
+    return binding.key.encode(arrays)[0] if keys else np.zeros(0, np.int64)
+
+
+# --- room --------------------------------------------------------------------------------
+
+
+def _longer(array: Any, length: int) -> Any:
+    more = layout.zeros((length, *array.shape[1:]), array.dtype).view(type(array))
+    layout.copy(array, more)
+    return more
+
+
+def _with_keys(shed: Shed, keys: int) -> Shed:
+    if keys + 1 <= len(shed.frequency.keys):
+        return shed
+    rule = shed.rule[0]
+    columns = _by_key(int(rule.kind), int(rule.standing), len(shed.queues), keys)
+    shed = shed._replace(
+        frequency=frequency.grown(shed.frequency, columns), groups=columns["groups"]
+    )
+    if rule.kind == shed_records.VALUE:
+        shed = shed._replace(rates=shed.rates._replace(activity=columns["activity"]))
+    return shed
+
+
+def with_more_slots(shed: Shed, slots: int) -> Shed:
+    """The same with room for `slots` tuples."""
+    before = len(shed.members)
+    members = _longer(shed.members, slots)
+    members.order[before:] = budget.NOT_A_MEMBER
+    shed = shed._replace(members=members)
+    if shed.rule[0].kind == shed_records.VALUE:
+        exposed = match_rate.exposures(slots)
+        layout.copy(shed.rates.exposed, exposed)
+        shed = shed._replace(rates=shed.rates._replace(exposed=exposed))
+    if shed.rule[0].standing != BY_AGE:
+        heaps = records(queue.ENTRY, (len(shed.queues), 2 * slots))
+        for stream, heap in enumerate(shed.heaps):
+            layout.copy(heap, heaps[stream])
+        shed = shed._replace(heaps=heaps)
+    if shed.rule[0].keyed:
+        # As many more as there are more slots; the rest was for the logs.
+        shed = _with_keys(shed, len(shed.frequency.keys) - 1 + 2 * (slots - before))
+    return shed
+
+
+@kernel
+def _stand_again(shed, line):
+    """Members whose records are written join queues, groups and stages."""
+    for k in range(len(line)):
+        slot = line[k]
+        stream = np.int64(shed.members[slot].stream)
+        if shed.members[slot].monitor >= 0:
+            continue
+        shed.queues[stream].members += 1
+        budget.stand(shed, slot)
+
+
+def stand_again(shed: Shed, line: NDArray[np.int64]) -> None:
+    """Make heaps, groups and stages from the members in `line`, in order of arrival."""
+    book = shed.frequency
+    frequency.rebuild(book.book, book.table, book.keys)
+    shed.queues.count = shed.queues.members = 0
+    _stand_again(shed, line[np.argsort(shed.members.order[line])])
+
+
+def nbytes(shed: Shed | None) -> int:
+    """Memory of all arrays."""
+
+    def size(part: Any) -> int:
+        return sum(map(size, part)) if isinstance(part, tuple) else int(part.nbytes)
+
+    return 0 if shed is None else size(shed)
