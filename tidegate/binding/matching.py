@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from tidegate.binding import theta
 from tidegate.binding.spec_records import MAX, MIN, PRODUCT, SUM
+from tidegate.compiled import calls
 from tidegate.compiled.kernel import inlined, kernel
 from tidegate.index.inverted import common
 
@@ -112,9 +112,9 @@ def thetas_hold(thetas, values, slot, new_values, arrival, from_first):
         address = thetas[term].address
         column = thetas[term].column
         if from_first:
-            if not theta.holds(address, new_values, arrival, values, slot, column):
+            if not calls.holds(address, new_values, arrival, values, slot, column):
                 return False
-        elif not theta.holds(address, values, slot, new_values, arrival, column):
+        elif not calls.holds(address, values, slot, new_values, arrival, column):
             return False
     return True
 

@@ -14,19 +14,15 @@ from typing import Any
 
 import numba
 import numpy as np
-from llvmlite import ir
 from numba import types
 from numba.core import config as numba_config
-from numba.extending import intrinsic
 
+from tidegate.compiled import calls
 from tidegate.spec import TidegateError
 
 _Integers = types.CPointer(types.int64)
 _Floats = types.CPointer(types.float64)
 _SIGNATURE = types.int8(_Integers, _Floats, _Integers, _Floats)
-
-# Interpreted mode (NUMBA_DISABLE_JIT=1) has no addresses: a number stands for the function.
-_interpreted: list[Callable[..., bool]] = []
 
 
 def address_of(function: Callable[..., Any], is_float: Sequence[Sequence[bool]]) -> tuple[int, Any]:
@@ -42,8 +38,8 @@ def _address_of(
     function: Callable[..., Any], is_float: tuple[tuple[bool, ...], ...]
 ) -> tuple[int, Any]:
     if numba_config.DISABLE_JIT:
-        _interpreted.append(_interpreted_call(function, is_float))
-        return len(_interpreted) - 1, function
+        calls.INTERPRETED.append(_interpreted_call(function, is_float))
+        return len(calls.INTERPRETED) - 1, function
     compiled = function if hasattr(function, "py_func") else numba.njit(function)
     try:
         wrapper = numba.cfunc(_SIGNATURE)(_unpacking_call(compiled, is_float))
@@ -88,41 +84,3 @@ def _interpreted_call(
         return bool(plain(*arguments))
 
     return call
-
-
-@intrinsic
-def _call(typing_context, address, first, second):
-    signature = types.int8(types.int64, types.int64, types.int64)
-
-    def generate(context, builder, signature, arguments):
-        function, first, second = arguments
-        integers = ir.IntType(64).as_pointer()
-        floats = ir.DoubleType().as_pointer()
-        kind = ir.FunctionType(ir.IntType(8), [integers, floats, integers, floats])
-        pointers = [
-            builder.inttoptr(number, pointer)
-            for number in (first, second)
-            for pointer in (integers, floats)
-        ]
-        return builder.call(builder.inttoptr(function, kind.as_pointer()), pointers)
-
-    return signature, generate
-
-
-def _holds(address, first_values, first, second_values, second, column):
-    """Call the function at `address` on row `first` and row `second`, from `column` on."""
-    first_start = first_values.ctypes.data + 8 * (first * first_values.shape[1] + column)
-    second_start = second_values.ctypes.data + 8 * (second * second_values.shape[1] + column)
-    return _call(address, first_start, second_start) != 0
-
-
-def _holds_interpreted(address, first_values, first, second_values, second, column):
-    return _interpreted[address](first_values[first, column:], second_values[second, column:])
-
-
-if numba_config.DISABLE_JIT:
-    holds = _holds_interpreted
-else:
-    from tidegate.compiled.kernel import kernel
-
-    holds = kernel(_holds)

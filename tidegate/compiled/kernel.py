@@ -1,19 +1,22 @@
 """Compiled functions: one cache folder.
 
 Law: every compiled function of tidegate is made by `kernel`, `step` or `inlined`, and its code is
-cached in a folder named after the text of all compiled sources. numba notices a change in the file
-of the function it compiles, but not in the files of the functions that were inlined into it; the
-name of the folder does, so a stale cache is never loaded. The folder is outside the package, whose
-own folder may be read-only (Spark workers, system installs).
+cached in a folder named after the text of its module and of all modules that this one imports,
+directly or not. numba notices a change in the file of the function it compiles, but not in the
+files of the functions that were inlined into it; the name of the folder does, so a stale cache is
+never loaded. The folder is outside the package, whose own folder may be read-only (Spark workers,
+system installs).
 """
 
 from __future__ import annotations
 
 import hashlib
 import os
+import re
 import tempfile
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
+from functools import cache
 from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -36,22 +39,52 @@ COMPILED = {"nogil": True, "error_model": "numpy", "_nrt": False, "no_cfunc_wrap
 _LOCK = threading.Lock()
 
 
-def _digest_of_sources() -> str:
-    """A name for the present text of all files that hold compiled functions."""
+@cache
+def _sources() -> dict[str, bytes]:
+    """The text of each module of the package; it may lie in a zip file, as Spark ships it."""
+    found: dict[str, bytes] = {}
+
+    def read(folder: Traversable, prefix: str) -> None:
+        for entry in folder.iterdir():
+            if entry.is_dir():
+                read(entry, f"{prefix}.{entry.name}")
+            elif entry.name.endswith(".py"):
+                name = f"{prefix}.{entry.name[:-3]}".removesuffix(".__init__")
+                found[name] = entry.read_bytes()
+
+    read(files("tidegate"), "tidegate")
+    return found
+
+
+_IMPORT = re.compile(rb"^\s*(?:from|import) (tidegate[\w.]*)(?: import (\([^)]*\)|[^\n]*))?", re.M)
+
+
+@cache
+def _imported(module: str) -> frozenset[str]:
+    """The modules of the package that a module imports, directly."""
+    names: set[str] = set()
+    for match in _IMPORT.finditer(_sources()[module]):
+        package = match[1].decode()
+        names.add(package)
+        names.update(f"{package}.{name}" for name in re.findall(r"\w+", (match[2] or b"").decode()))
+    return frozenset(names & _sources().keys())
+
+
+@cache
+def digest_of(module: str) -> str:
+    """A name for the text of a module and of all modules that it imports, however far away.
+
+    What is not imported cannot be inlined, so a change there leaves compiled code as it is.
+    """
+    reached, waiting = {module}, [module]
+    while waiting:
+        new = _imported(waiting.pop()) - reached
+        reached |= new
+        waiting += new
     digest = hashlib.blake2b(digest_size=8)
-    for name, text in _sources(files("tidegate"), ""):
-        if b"tidegate.compiled.kernel import" in text or b"from numba" in text:
-            digest.update(name.encode() + b"\0" + text)
+    for name in sorted(reached):
+        digest.update(name.encode() + b"\0" + _sources()[name] + b"\0")
     return digest.hexdigest()
-
-
-def _sources(folder: Traversable, prefix: str) -> Iterator[tuple[str, bytes]]:
-    """The package's files in a fixed order; it may lie in a zip file, as Spark ships it."""
-    for entry in sorted(folder.iterdir(), key=lambda entry: entry.name):
-        if entry.is_dir():
-            yield from _sources(entry, f"{prefix}{entry.name}/")
-        elif entry.name.endswith(".py"):
-            yield prefix + entry.name, entry.read_bytes()
 
 
 def _writable(folder: Path) -> bool:
@@ -67,7 +100,7 @@ def cache_folder() -> Path:
     wanted = os.environ.get("TIDEGATE_CACHE")
     home = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
     for base in filter(None, (wanted, home, tempfile.gettempdir())):
-        folder = Path(base) / "tidegate" / _digest_of_sources()
+        folder = Path(base) / "tidegate"
         if _writable(folder):
             return folder
     raise OSError(
@@ -140,10 +173,11 @@ class ByContents(caching._CacheLocator):  # type: ignore[misc]
 
     def __init__(self, function: Callable[..., Any]) -> None:
         self._disambiguator = f"{function.__module__}-{function.__code__.co_firstlineno}"
+        self._folder = _FOLDER / digest_of(function.__module__)
 
     def get_cache_path(self) -> str:
-        """The folder, which bears the digest of all sources."""
-        return str(_FOLDER)
+        """The folder, which bears the digest of all sources that the function may be made of."""
+        return str(self._folder)
 
     def get_source_stamp(self) -> str:
         """Nothing: other sources have another folder."""
