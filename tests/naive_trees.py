@@ -13,6 +13,7 @@ import itertools
 from types import ModuleType
 
 import numpy as np
+from standalone import Standalone
 
 from tidegate.index import btree, ttree
 from tidegate.index.node_search import NONE
@@ -38,7 +39,7 @@ class SortedList:
 
 def check_all(module: ModuleType, tree: btree.Tree | ttree.Tree, expected: SortedList) -> None:
     """Every stream's tree is sound and holds the expected entries; every node is accounted for."""
-    if module is btree:
+    if module.Tree is btree.Tree:
         leaves, inners = [], []
         for stream, entries in enumerate(expected.entries):
             found, stream_leaves, stream_inners = check_btree(tree, stream)
@@ -121,7 +122,7 @@ def check_ttree(tree: ttree.Tree, stream: int) -> tuple[list[Entry], list[int]]:
         left, right, count = links[ttree.LEFT], links[ttree.RIGHT], links[ttree.COUNT]
         assert links[ttree.PARENT] == parent
         has_two = left != NONE and right != NONE
-        assert (ttree.least_inside(size) if has_two else 1) <= count <= size
+        assert (Standalone(ttree).least_inside(size) if has_two else 1) <= count <= size
         left_height = walk(left, node)
         entries.extend(row(tree.keys, tree.slots, node, count))
         nodes.append(node)

@@ -13,12 +13,20 @@ from collections.abc import Sequence
 import numpy as np
 from naive import Arrival, length
 from naive_policies import NOTHING, Rank, ShedJoin
+from standalone import Standalone
 
 from tidegate.binding.spec_records import IMPORTANCE_CODES
 from tidegate.estimate import age_curve, frequency, importance, match_rate
 from tidegate.shed import ages, learning
 from tidegate.spec import JoinSpec
 from tidegate.state import shed_arrays
+
+age_curve = Standalone(age_curve)
+frequency = Standalone(frequency)
+importance = Standalone(importance)
+match_rate = Standalone(match_rate)
+ages = Standalone(ages)
+learning = Standalone(learning)
 
 
 class ValueJoin(ShedJoin):

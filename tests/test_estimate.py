@@ -15,10 +15,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from naive import output_importance
+from standalone import Standalone
 
 from tidegate.estimate import age_curve, frequency, importance, match_rate
 from tidegate.shed import groups, queue
 from tidegate.shed.shed_records import MEMBER
+
+age_curve = Standalone(age_curve)
+frequency = Standalone(frequency)
+importance = Standalone(importance)
+match_rate = Standalone(match_rate)
+groups = Standalone(groups)
+queue = Standalone(queue)
+
 
 pytestmark = pytest.mark.nojit
 

@@ -18,8 +18,13 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 from naive_trees import SortedList, check_all, check_btree, check_ttree
+from standalone import Standalone
 
 from tidegate.index import btree, ttree
+
+btree = Standalone(btree)
+ttree = Standalone(ttree)
+
 
 SMALLEST = int(np.iinfo(np.int64).min)
 LARGEST = int(np.iinfo(np.int64).max)

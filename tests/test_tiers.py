@@ -11,9 +11,14 @@ from typing import Any
 
 import numpy as np
 import pytest
+from standalone import Standalone
 
 from tidegate.shed import queue, tiers
 from tidegate.shed.shed_records import QUEUE
+
+queue = Standalone(queue)
+tiers = Standalone(tiers)
+
 
 ROOM = 20_000
 

@@ -9,16 +9,15 @@ from __future__ import annotations
 
 import numpy as np
 
-from tidegate.binding.spec_records import MAX, MIN, PRODUCT, SUM
 from tidegate.compiled import calls
-from tidegate.compiled.kernel import inlined, kernel
+from tidegate.compiled.kernel import inlined, part
 from tidegate.index.inverted import common
 
 SMALLEST = np.iinfo(np.int64).min
 LARGEST = np.iinfo(np.int64).max
 
 
-@kernel
+@part
 def plus(number, step):
     """`number + step`, held at the ends of the 64-bit range."""
     if step > 0 and number > LARGEST - step:
@@ -28,7 +27,7 @@ def plus(number, step):
     return number + step
 
 
-@kernel
+@part
 def minus(number, step):
     """`number - step`, held at the ends of the 64-bit range."""
     if step < 0 and number > LARGEST + step:
@@ -38,7 +37,7 @@ def minus(number, step):
     return number - step
 
 
-@kernel
+@part
 def band_range(number, band, from_first):
     """The integers that lie in the band around `number`, as an inclusive range.
 
@@ -68,7 +67,7 @@ def band_range(number, band, from_first):
     return bottom, top
 
 
-@kernel
+@part
 def in_bands(bands, values, reals, slot, new_values, new_reals, arrival, from_first):
     for term in range(len(bands)):
         band = bands[term]
@@ -87,7 +86,7 @@ def in_bands(bands, values, reals, slot, new_values, new_reals, arrival, from_fi
     return True
 
 
-@kernel
+@part
 def share_enough(terms, first_term, arena, spans, slot, items, weights, new_spans, arrival):
     """Do the sets reach their thresholds, from `first_term` on?"""
     for term in range(first_term, len(terms)):
@@ -106,7 +105,7 @@ def share_enough(terms, first_term, arena, spans, slot, items, weights, new_span
     return True
 
 
-@kernel
+@part
 def thetas_hold(thetas, values, slot, new_values, arrival, from_first):
     for term in range(len(thetas)):
         address = thetas[term].address
@@ -127,28 +126,14 @@ def meet_in_time(slots, lanes, slot, other, stream, time):
     return abs(time - before) <= lane.window or not lane.is_time_window
 
 
-@kernel
-def combined(combine, one, other):
-    """Importance of a result from the importances of its two tuples (ojewole2006, section 3.2)."""
-    if combine == MIN:
-        return min(one, other)
-    if combine == MAX:
-        return max(one, other)
-    if combine == SUM:
-        return one + other
-    if combine == PRODUCT:
-        return one * other
-    return (one + other) / 2.0
-
-
-@kernel
+@part
 def ordered_bits(real):
     """A 64-bit integer that orders like the float does."""
     bits = np.float64(real).view(np.int64)
     return bits ^ ((bits >> 63) & LARGEST)
 
 
-@kernel
+@part
 def real_range(real, low, high, from_first):
     """Keys of floats that can lie in the band around `real`; wider than the band by rounding."""
     bottom, top = (low, high) if from_first else (-high, -low)

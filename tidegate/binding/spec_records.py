@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import numpy as np
 
+from tidegate.estimate.importance import MAX, MEAN, MIN, PRODUCT, SUM
+
 INDEX_CODES = {"nested-loop": 0, "hash": 1, "btree": 2, "ttree": 3, "inverted": 4}
 NESTED_LOOP, HASH, BTREE, TTREE, INVERTED = range(5)
 
-IMPORTANCE_CODES = {"min": 0, "max": 1, "sum": 2, "product": 3, "mean": 4}
-MIN, MAX, SUM, PRODUCT, MEAN = range(5)
+IMPORTANCE_CODES = {"min": MIN, "max": MAX, "sum": SUM, "product": PRODUCT, "mean": MEAN}
 
 SERVED_BY_CODE = -1  # a tree keyed by the equality code; otherwise the number of a band
 
@@ -34,10 +35,8 @@ GATE = np.dtype(
         ("order", np.int64),  # tuples taken from all streams
         ("results", np.int64),
         ("importance_out", np.float64),
-        ("phase", np.int64),  # where an instant was left (ties="instant")
-        ("step", np.int64),
-        ("group_size", np.int64),
-        ("group_order", np.int64),  # of the first tuple of the instant
+        ("only_counts", np.int64),  # results are counted, not written
+        ("reports_left", np.int64),  # tuples that leave are reported
     ]
 )
 

@@ -7,21 +7,26 @@ as a book, and that took minutes to compile. To a frame it makes no difference h
 has, so each step is a small function, compiled once for all who call it.
 
 `@frame` makes a NamedTuple of arrays, other frames and None a frame; in plain Python it stays what
-it was. A block lives as long as the call that it was made for.
+it was. The block is made once for each tuple, by Python, and lives as long as the tuple: so the
+wrapper through which Python calls a function unpacks one address, not a hundred arrays, and takes
+no time to compile.
 """
 
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Callable
+from functools import cached_property
 from typing import Any, TypeVar
 
+import numpy as np
 from llvmlite import ir
 from numba import types
-from numba.core import cgutils
 from numba.core import config as numba_config
 from numba.core.typing.templates import AttributeTemplate, infer_getattr
-from numba.core.typing.typeof import typeof_impl
+from numba.core.typing.typeof import typeof, typeof_impl
 from numba.extending import NativeValue, lower_getattr_generic, models, register_model, unbox
+from numpy.typing import NDArray
 
 Cls = TypeVar("Cls", bound=type)
 
@@ -45,14 +50,49 @@ class Frame(types.Type):  # type: ignore[misc]
 
 def frame(instance_class: Cls) -> Cls:
     """Class decorator: compiled functions get a tuple of this class as a frame."""
-    if not numba_config.DISABLE_JIT:
-        typeof_impl.register(instance_class)(_typeof)
-    return instance_class
+    if numba_config.DISABLE_JIT:
+        return instance_class
+    # A subclass without __slots__ can remember its type and its block.
+    members = {
+        "__module__": instance_class.__module__,
+        "__doc__": instance_class.__doc__,
+        "_kind": _remembered("_kind", _kind_of),
+        "_block": _remembered("_block", _block_of),
+        "_address": property(lambda value: value._block.ctypes.data),
+    }
+    framed = type(instance_class)(instance_class.__name__, (instance_class,), members)
+    typeof_impl.register(framed)(lambda value, context: value._kind)
+    return framed
 
 
-def _typeof(value: Any, context: Any) -> Frame | None:
-    kinds = tuple(typeof_impl(item, context) for item in value)
-    return None if any(kind is None for kind in kinds) else Frame(type(value), kinds)
+def _remembered(name: str, function: Callable[[Any], Any]) -> Any:
+    """An attribute that is computed once for each tuple."""
+    attribute = cached_property(function)
+    attribute.__set_name__(None, name)  # type: ignore[arg-type]
+    return attribute
+
+
+def _kind_of(value: Any) -> Frame | None:
+    kinds = tuple(typeof(item) for item in value)
+    return Frame(type(value), kinds)
+
+
+def _block_of(value: Any) -> NDArray[np.int64]:
+    """What compiled functions read: a descriptor of each array, as numba lays it out."""
+    return np.array(_words_of(value), np.int64)
+
+
+def _words_of(value: Any) -> list[int]:
+    words: list[int] = []
+    for item in value:
+        if item is None:
+            words.append(0)
+        elif isinstance(item, tuple):
+            words += _words_of(item)
+        else:
+            # Reference counter and owner stay empty: compiled functions count no references.
+            words += [0, 0, item.size, item.itemsize, item.ctypes.data, *item.shape, *item.strides]
+    return words
 
 
 @register_model(Frame)
@@ -130,37 +170,8 @@ def _getattr(context: Any, builder: Any, kind: Frame, pointer: Any, name: str) -
 
 @unbox(Frame)  # type: ignore[untyped-decorator]
 def _unbox(kind: Frame, obj: Any, c: Any) -> NativeValue:
-    """Make the block of a frame from the tuple, for the time of one call."""
-    block = cgutils.alloca_once(c.builder, _struct(c.context, kind))
-    pointer = c.builder.bitcast(block, _BYTES)
-    errors: list[Any] = []
-    cleanups: list[Any] = []
-
-    def fill(kind: Frame, obj: Any, pointer: Any) -> None:
-        for at, inner in enumerate(kind.kinds):
-            if isinstance(inner, types.NoneType):
-                continue
-            item = c.pyapi.tuple_getitem(obj, at)
-            place = _field(c.context, c.builder, kind, pointer, at)
-            if isinstance(inner, Frame):
-                fill(inner, item, c.builder.bitcast(place, _BYTES))
-            else:
-                native = c.unbox(inner, item)
-                c.builder.store(native.value, place)
-                errors.append(native.is_error)
-                if native.cleanup is not None:
-                    cleanups.append(native.cleanup)
-
-    fill(kind, obj, pointer)
-    # The optimiser must not see that the block was written after it was made: see `_load`.
-    shape = ir.FunctionType(_BYTES, [_BYTES])
-    pointer = c.builder.asm(shape, "", "=r,0,~{memory}", [pointer], side_effect=True)
-    failed = cgutils.false_bit
-    for error in errors:
-        failed = c.builder.or_(failed, error)
-
-    def clean() -> None:
-        for cleanup in reversed(cleanups):
-            cleanup()
-
-    return NativeValue(pointer, is_error=failed, cleanup=clean if cleanups else None)
+    """The address of the block that the tuple remembers."""
+    number = c.pyapi.object_getattr_string(obj, "_address")
+    native = c.unbox(types.int64, number)
+    c.pyapi.decref(number)
+    return NativeValue(c.builder.inttoptr(native.value, _BYTES), is_error=native.is_error)

@@ -29,6 +29,8 @@ from numba.core import caching
 from numba.core import config as numba_config
 from numba.extending import intrinsic
 
+from tidegate.compiled.parts import PartCompiler
+
 if TYPE_CHECKING:
     from importlib.resources.abc import Traversable
 
@@ -118,7 +120,8 @@ def _compiled(function: Callable[..., Any], **options: Any) -> Any:
         for name, value in _CACHE_SETTINGS.items():
             setattr(numba_config, name, value)
         try:
-            return numba.njit(cache=True, **COMPILED, **options)(function)
+            ours = function.__module__ in _sources()  # of others it is not known when they change
+            return numba.njit(cache=ours, **COMPILED, **options)(function)
         finally:
             for name, value in before.items():
                 setattr(numba_config, name, value)
@@ -133,13 +136,35 @@ def kernel(function: Callable[..., Any]) -> Any:
     return _for_all_numbers(_compiled(function))
 
 
-def step(function: Callable[..., Any]) -> Any:
-    """A kernel that only kernels call, compiled once and then made part of each caller by LLVM.
+def part(function: Callable[..., Any]) -> Any:
+    """A function that only kernels call: compiled as part of each of them."""
+    return _for_all_numbers(_compiled_part(function))
 
-    It goes without what would make it callable from Python, which for a function of many arrays
-    takes longer to compile than the function itself.
-    """
-    return _for_all_numbers(_compiled(function, no_cpython_wrapper=True, forceinline=True))
+
+def step(function: Callable[..., Any]) -> Any:
+    """A part that is made one with its caller, where a call for each tuple would cost too much."""
+    return _for_all_numbers(_compiled_part(function, forceinline=True))
+
+
+def alone(function: Any) -> Any:
+    """A part as a kernel of its own, so that Python can call it: for tests."""
+    return function if numba_config.DISABLE_JIT else kernel(function.py_func)
+
+
+def _compiled_part(function: Callable[..., Any], **options: Any) -> Any:
+    if numba_config.DISABLE_JIT:
+        return function
+    # Not cached: the machine code of a kernel holds its parts.
+    dispatcher = numba.njit(
+        no_cpython_wrapper=True, pipeline_class=PartCompiler, **COMPILED, **options
+    )(function)
+
+    def refuse(*args: Any, **kws: Any) -> Any:
+        raise TypeError(f"{function.__name__} is a part of kernels; Python calls it by alone()")
+
+    dispatcher._compile_for_args = refuse
+    dispatcher._insert = lambda *entry: None  # or numba would find no machine code, and jump there
+    return dispatcher
 
 
 def _for_all_numbers(compiled: Any) -> Any:

@@ -1,6 +1,6 @@
 """The common case of a two-way join: equal keys, time windows, no budget, nobody comes late.
 
-Law: the same steps on the same state as `two_way`, so either driver can go on where the other
+Law: the same steps on the same state as `arrival`, so either loop can go on where the other
 stopped. What is left out is only what cannot happen here: everybody leaves at the head of its line,
 whoever is retained after expiry is in the window of the arrival, and no predicate is left to check
 after the key.
@@ -15,24 +15,23 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from tidegate.binding import matching
 from tidegate.binding.spec_records import HASH
 from tidegate.compiled.kernel import inlined, kernel
 from tidegate.compiled.scratch import Scratch
-from tidegate.driver.two_way import DONE, NEED_OUTPUT, NEED_SLOTS
+from tidegate.driver.admission import DONE, NEED_OUTPUT, NEED_SLOTS
+from tidegate.driver.prefetching import FAR, NEAR, NEXT
+from tidegate.estimate.importance import combined
 from tidegate.index import hash_table
-from tidegate.state.join_state import State
+from tidegate.state.join_state import FOUND, NOTHING_FOUND, RESULTS, State
 from tidegate.windows import lifetime
-
-# How many tuples of a stream ahead something is fetched: far enough to hide a cache miss, near
-# enough to be still there. What a fetch needs was fetched by one that looks further ahead.
-FAR, NEAR, NEXT = 16, 8, 4
 
 
 def serves(state: State) -> bool:
     """Can this driver take the next arrivals?"""
     extras = len(state.bands) + len(state.set_terms) + len(state.thetas)
-    return not state.pool[0].tracked and extras == 0 and bool((state.lanes.index == HASH).all())
+    gate = state.gate[0]
+    special = state.pool[0].tracked or gate.only_counts or gate.reports_left
+    return not special and extras == 0 and bool((state.lanes.index == HASH).all())
 
 
 def room_for_buckets(scratch: Scratch, arrivals: int) -> NDArray[np.uint32]:
@@ -60,39 +59,43 @@ def expire(state, stream, watermark):
 
 
 @inlined
-def meet(state, arrivals, output, stream, bucket, arrival):
-    """Write all matches; returns how many results there are now, more than fit if there is no room.
+def meet(state, arrivals, work, output, stream, bucket, arrival):
+    """Write the matches; False if the output is full before the last, and then to be called again.
 
-    What is written beyond the results that are counted in `output.filled` does no harm.
+    `progress[FOUND]` is the node of the chain to go on with.
     """
     other = 1 - stream
     code = arrivals.code[arrival]
     row = arrivals.row[arrival]
     weighed = state.gate[0].has_importance
     room = len(output.importance)
-    results = output.filled[0]
+    results = output.filled[RESULTS]
     comparisons = 0
     gained = 0.0
-    node = state.buckets[bucket, other, hash_table.OLDEST]
+    node = np.int64(work.progress[FOUND])
+    if node < 0:
+        node = np.int64(state.buckets[bucket, other, hash_table.OLDEST])
     while node >= 0:
-        comparisons += 1
         if state.slots[node].code == code:
-            if results < room:
-                output.rows[stream, results] = row
-                output.rows[other, results] = state.slots[node].row
-                if weighed:
-                    importance = matching.combined(
-                        state.gate[0].combine, arrivals.importance[arrival], state.importance[node]
-                    )
-                    output.importance[results] = importance
-                    gained += importance
+            if results == room:
+                break
+            output.rows[stream, results] = row
+            output.rows[other, results] = state.slots[node].row
+            if weighed:
+                worth = combined(
+                    state.gate[0].combine, arrivals.importance[arrival], state.importance[node]
+                )
+                output.importance[results] = worth
+                gained += worth
             results += 1
-        node = state.slots[node].newer
-    if results <= room:
-        if weighed:
-            state.gate[0].importance_out += gained
-        state.lanes[stream].comparisons += comparisons
-    return results
+        comparisons += 1
+        node = np.int64(state.slots[node].newer)
+    if weighed:
+        state.gate[0].importance_out += gained
+    state.lanes[stream].comparisons += comparisons
+    output.filled[RESULTS] = results
+    work.progress[FOUND] = node
+    return node < 0
 
 
 @inlined
@@ -142,7 +145,7 @@ def look_ahead(state, work, stream, arrival):
 
 @inlined
 def step(state, arrivals, work, output, stream):
-    """Take the next arrival of a stream; returns what is missing, with nothing done, or DONE."""
+    """Take the next arrival of a stream; returns what is missing to do that, or DONE."""
     arrival = np.uint64(work.cursor[stream])
     time = arrivals.time[arrival]
     gate = state.gate
@@ -150,21 +153,18 @@ def step(state, arrivals, work, output, stream):
     if time < gate[0].clock:
         state.lanes[stream].too_late += 1
     else:
-        gate[0].clock = time
-        gate[0].watermark = time
-        look_ahead(state, work, stream, work.cursor[stream])
-        expire(state, 0, time)
-        expire(state, 1, time)
         bucket = work.bucket[arrival]
-        if state.pool[0].unused == 0:
-            need = NEED_SLOTS
-        elif arrivals.matchable[arrival]:
-            results = meet(state, arrivals, output, stream, bucket, arrival)
-            if results > len(output.importance):
-                output.filled[1] = results - output.filled[0]
+        if work.progress[FOUND] == NOTHING_FOUND:
+            gate[0].clock = time
+            gate[0].watermark = time
+            look_ahead(state, work, stream, work.cursor[stream])
+            expire(state, 0, time)
+            expire(state, 1, time)
+            if state.pool[0].unused == 0:
+                need = NEED_SLOTS
+        if need == DONE and arrivals.matchable[arrival]:
+            if not meet(state, arrivals, work, output, stream, bucket, arrival):
                 need = NEED_OUTPUT
-            else:
-                output.filled[0] = results
         if need == DONE:
             settle(state, arrivals, stream, bucket, arrival)
     if need == DONE:
@@ -187,8 +187,8 @@ def write_counts(state, stream, done, too_late):
 
 
 @kernel
-def run(state, arrivals, work, output):
-    """Take arrivals one by one until all are taken or something is needed."""
+def run(state, shed, arrivals, work, output):
+    """Take arrivals one by one until all are taken or something is needed; `shed` is None."""
     if work.hashed[0] != len(state.buckets):
         work.hashed[0] = len(state.buckets)
         for arrival in range(len(arrivals.code)):
@@ -196,7 +196,7 @@ def run(state, arrivals, work, output):
     ends_one, ends_other = np.uint64(arrivals.end[0]), np.uint64(arrivals.end[1])
     began_one, began_other = work.cursor[0], work.cursor[1]
     late_one, late_other = state.lanes[0].too_late, state.lanes[1].too_late
-    results = output.filled[0]
+    results = output.filled[RESULTS]
     need = DONE
     while need == DONE:
         # Written out for both streams: the compiler then knows the stream of each step.
@@ -207,7 +207,7 @@ def run(state, arrivals, work, output):
             need = step(state, arrivals, work, output, 1)
         else:
             break
-    state.gate[0].results += output.filled[0] - results
+    state.gate[0].results += output.filled[RESULTS] - results
     write_counts(state, 0, work.cursor[0] - began_one, state.lanes[0].too_late - late_one)
     write_counts(state, 1, work.cursor[1] - began_other, state.lanes[1].too_late - late_other)
     return need

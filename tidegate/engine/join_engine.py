@@ -8,7 +8,7 @@ rows in = alive + expired + evicted + refused + too late + rejected.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,18 +18,19 @@ from numpy.typing import NDArray
 
 from tidegate.binding.batching import arrivals_of, by_time, kept_rows, select
 from tidegate.binding.binding import Binding, Encoded
-from tidegate.binding.matching import combined
 from tidegate.binding.spec_records import INVERTED
 from tidegate.columns.payload import Payload, row_sizes
 from tidegate.compiled.scratch import Scratch
-from tidegate.driver import in_order, instant, limited, two_way
+from tidegate.driver import admission, arrival, in_order, instant, leaving
 from tidegate.engine import snapshot
+from tidegate.engine.guard import Guard
 from tidegate.engine.replay import replay
 from tidegate.engine.results import Results
+from tidegate.estimate.importance import of_ones
 from tidegate.shed.recipes import recipe_of
 from tidegate.spec import JoinSpec, TidegateError
 from tidegate.state import arrays, join_state, shed_arrays
-from tidegate.state.join_state import Output, Work
+from tidegate.state.join_state import ALL_AGES, NOTHING_FOUND, RESULTS, Work
 from tidegate.state.settings import SLOT_BYTES, state_of
 from tidegate.state.shed_arrays import shed_of
 from tidegate.windows.arrivals import Arrivals
@@ -92,6 +93,7 @@ class JoinEngine:
         self._rejected: list[Counter[str]] = [Counter() for _ in spec.streams]
         self._examples: list[dict[str, Any]] = []
         self._bytes_peak = 0
+        self._guard = Guard()
         for name, schema in (schemas or {}).items():
             self._schemas[self._stream(name)] = schema.remove_metadata()
         self._start(Binding(spec, list(self._schemas)))
@@ -120,24 +122,39 @@ class JoinEngine:
             A moment before which no more rows come, kept from outside (Spark): it replaces
             `clock - lateness` as the bound of expiry and lateness. It never moves back.
         """
-        given = {
-            self._stream(name): to_arrow(table, name)
-            for name, table in tables.items()
-            if table is not None
-        }
-        binding = self._binding_with({stream: table.schema for stream, table in given.items()})
-        moment = None if watermark is None else binding.moment(watermark)
-        encoded = {stream: self._encode(binding, stream, table) for stream, table in given.items()}
-        self._refuse_bad_rows(given, encoded)
-        if binding is not self._binding:
-            self._rebind(binding)
-        if moment is not None:
-            self._set_watermark(moment)
-        arrivals = self._arrivals(given, encoded)
-        results = [] if arrivals is None else self._run(arrivals)
-        self._compact()
-        self._bytes_peak = max(self._bytes_peak, self._bytes_now())
-        return pa.concat_tables(results) if results else self._results.schema.empty_table()
+        pieces = list(self.results(tables, watermark=watermark))
+        return pa.concat_tables(pieces) if pieces else self._results.schema.empty_table()
+
+    def results(self, tables: Mapping[str, Any], *, watermark: Any = None) -> Iterator[pa.Table]:
+        """The same in pieces of bounded size, each made when it is asked for.
+
+        The rows are taken when the first piece is asked for; take all pieces, since the engine can
+        do nothing else before the last.
+        """
+        with self._guard.using():
+            given = {
+                self._stream(name): to_arrow(table, name)
+                for name, table in tables.items()
+                if table is not None
+            }
+            binding = self._binding_with({stream: table.schema for stream, table in given.items()})
+            moment = None if watermark is None else binding.moment(watermark)
+            encoded = {
+                stream: self._encode(binding, stream, table) for stream, table in given.items()
+            }
+            self._refuse_bad_rows(given, encoded)
+            # All that can be wrong with the input was found; from here on a push is finished, or
+            # the engine is not used again.
+            with self._guard.changing():
+                if binding is not self._binding:
+                    self._rebind(binding)
+                if moment is not None:
+                    self._set_watermark(moment)
+                arrivals = self._arrivals(given, encoded)
+                if arrivals is not None:
+                    yield from self._run(arrivals)
+                self._compact()
+                self._bytes_peak = max(self._bytes_peak, self._bytes_now())
 
     def _encode(self, binding: Binding, stream: int, table: pa.Table) -> Encoded:
         try:
@@ -179,7 +196,7 @@ class JoinEngine:
         That happens when a stream shows its columns after others were pushed: what is retained is
         written down under the old binding and read back under the new one.
         """
-        saved = snapshot.load(self.snapshot(), self.spec)
+        saved = snapshot.load(self._dump(), self.spec)
         finer = (self._binding.time_unit, binding.time_unit) == ("us", "ns")
         self._start(binding)
         known = [
@@ -211,10 +228,7 @@ class JoinEngine:
             arrays.start_tracking(state)
         state.gate[0].external = 1
         state.gate[0].watermark = max(int(state.gate[0].watermark), moment)
-        if self._shed is None:
-            two_way.expire_now(state)
-        else:
-            limited.expire_now(state, self._shed)
+        leaving.expire_now(state, self._shed, self._results.room())
 
     def _arrivals(
         self, given: Mapping[int, pa.Table], encoded: Mapping[int, Encoded]
@@ -259,38 +273,34 @@ class JoinEngine:
 
     # --- running --------------------------------------------------------------------------
 
-    def _run(self, arrivals: Arrivals) -> list[pa.Table]:
+    def _run(self, arrivals: Arrivals) -> Iterator[pa.Table]:
         work = self._work(arrivals)
         output = self._results.room()
-        tables: list[pa.Table] = []
-        while True:
-            need = self._drive(arrivals, work, output)
-            if need == two_way.NEED_SLOTS:
+        drive = self._driver()
+        need = -1
+        while need != admission.DONE:
+            need = int(drive(self._state, self._shed, arrivals, work, output))
+            if need == admission.NEED_SLOTS:
                 ahead = int((arrivals.end - work.cursor).sum())
                 capacity = arrays.larger_capacity(self._state, ahead)
                 self._state = arrays.with_more_slots(self._state, capacity)
                 if self._shed is not None:
                     self._shed = shed_arrays.with_more_slots(self._shed, capacity)
                 work = work._replace(**self._candidates())
-            elif need == two_way.NEED_NODES:
+            elif need == admission.NEED_NODES:
                 self._state = arrays.with_more_nodes(self._state)
-            elif need == two_way.NEED_ARENA:
+            elif need == admission.NEED_ARENA:
                 self._state = arrays.with_tidy_arena(self._state, _largest_set(arrivals))
-            else:
-                if output.filled[0]:
-                    tables.append(self._results.drain(output, self._state.gate[0]))
-                if need == two_way.DONE:
-                    return tables
-                if output.filled[1] > len(output.importance):
-                    output = self._results.room(int(output.filled[1]))
+            elif output.filled[RESULTS]:
+                yield self._results.drain(output, self._state.gate[0])
 
-    def _drive(self, arrivals: Arrivals, work: Work, output: Output) -> int:
+    def _driver(self) -> Callable[..., int]:
+        """The loop that serves this join."""
         if self.spec.ties == "instant":
-            return int(instant.run(self._state, self._shed, arrivals, work, output))
-        if self._shed is not None:
-            return int(limited.run(self._state, self._shed, arrivals, work, output))
-        driver = in_order.run if in_order.serves(self._state) else two_way.run
-        return int(driver(self._state, arrivals, work, output))
+            return instant.run
+        if self._shed is None and in_order.serves(self._state):
+            return in_order.run
+        return arrival.run
 
     def _candidates(self) -> dict[str, NDArray[Any]]:
         """Room for what one probe finds."""
@@ -305,6 +315,8 @@ class JoinEngine:
         groups = len(arrivals.time) if self.spec.ties == "instant" else 0
         return Work(
             cursor=arrivals.begin.copy(),
+            progress=np.array([NOTHING_FOUND, 0, 0, 0, 0, 0, 0], np.int64),
+            part=np.full((len(self.spec.streams), 2), ALL_AGES, np.int64),
             **self._candidates(),
             group=np.zeros((groups, 3), np.int64),
             bucket=in_order.room_for_buckets(self._scratch, len(arrivals.time)),
@@ -342,9 +354,10 @@ class JoinEngine:
 
     def stats(self) -> dict[str, int | float]:
         """What became of every row, and what it cost: totals, and per stream as `name_stream`."""
+        self._guard.check()
         state, names = self._state, self.spec.streams
         lanes, gate = state.lanes, state.gate[0]
-        unit = float(combined(gate.combine, 1.0, 1.0))
+        unit = of_ones(gate.combine, len(names))
         limited_by_bytes = bool(gate.by_bytes)
         stats: dict[str, int | float] = {
             "rows_out": int(gate.results),
@@ -385,6 +398,10 @@ class JoinEngine:
 
     def snapshot(self) -> bytes:
         """All that the engine remembers, as Arrow IPC: one table of retained rows per stream."""
+        self._guard.check()
+        return self._dump()
+
+    def _dump(self) -> bytes:
         counted = {
             "rows_in": self._rows_in,
             "rejected": [dict(counter) for counter in self._rejected],

@@ -16,13 +16,13 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from tidegate.binding.binding import Binding
-from tidegate.binding.matching import combined
 from tidegate.columns.encoding import family, plain_array
 from tidegate.columns.payload import Payload, restored
 from tidegate.compiled.layout import Records
-from tidegate.state.join_state import Output
+from tidegate.estimate.importance import of_ones
+from tidegate.state.join_state import RESULTS, Output
 
-OUTPUT_ROOM = 1 << 20  # results between two drains
+OUTPUT_ROOM = 1 << 16  # results of one piece
 _SAME_BITS = ("integer", "date", "timestamp", "timestamp with time zone")
 
 
@@ -62,13 +62,13 @@ class Results:
             for schema, name in zip(self._binding.schemas, names, strict=True)
         ]
 
-    def room(self, results: int = 0) -> Output:
+    def room(self) -> Output:
         """Where a driver writes results; its pages are used again and again."""
-        if self._scratch is None or len(self._scratch.importance) < results:
-            size = max(results, OUTPUT_ROOM)
+        if self._scratch is None:
             self._scratch = Output(
-                rows=np.empty((len(self._payloads), size), np.int64),
-                importance=np.empty(size, np.float64),
+                rows=np.empty((len(self._payloads), OUTPUT_ROOM), np.int64),
+                importance=np.empty(OUTPUT_ROOM, np.float64),
+                left=np.empty((0, 3), np.int64),
                 filled=np.zeros(2, np.int64),
             )
         return self._scratch
@@ -78,8 +78,8 @@ class Results:
 
         `gate` is the record of the join: its options, and its counts of results.
         """
-        count = int(output.filled[0])
-        output.filled[0] = 0
+        count = int(output.filled[RESULTS])
+        output.filled[RESULTS] = 0
         parts = self._gathered([rows[:count] for rows in output.rows])
         columns = [
             restored(column, field.type)
@@ -108,7 +108,7 @@ class Results:
     def _same_importance(self, count: int, combine: int) -> NDArray[np.float64]:
         """The importance of results where every tuple counts as 1: one array for all tables."""
         if len(self._importance) < count:
-            self._importance = np.full(count, combined(combine, 1.0, 1.0))
+            self._importance = np.full(count, of_ones(combine, len(self._payloads)))
             self._importance.flags.writeable = False
         return self._importance[:count]
 

@@ -24,12 +24,10 @@ from tidegate.columns.payload import Payload, restored
 from tidegate.compiled.layout import Records
 from tidegate.compiled.scratch import Scratch
 from tidegate.engine import saved_estimates
-from tidegate.index import inverted
 from tidegate.shed.shed_records import Shed
 from tidegate.spec import JoinSpec, SpecError, TidegateError
 from tidegate.state import arrays, indexes, join_state, shed_arrays
 from tidegate.state.join_state import State
-from tidegate.windows import late_heap
 from tidegate.windows.lifetime import NOT_INDEXED
 
 VERSION = 2
@@ -247,8 +245,7 @@ def _refill_stream(
     if lane.is_time_window:
         state.notes.mark[line] = state.slots.time[line] + lane.window
     state.notes.late_place[line] = -1
-    for slot in line[late]:
-        state.pool[0].late = late_heap.push(state.late, state.notes, int(state.pool[0].late), slot)
+    arrays.queue_late(state, line[late])
     return state
 
 
@@ -268,14 +265,7 @@ def write_codes(
         needed = int(arrivals.spans[:, :, 1].sum())
         if state.arena_used[0] + needed > len(state.arena):
             state = arrays.with_tidy_arena(state, needed)
-        for row, slot in enumerate(line):
-            for term in range(arrivals.spans.shape[1]):
-                begin, length = arrivals.spans[row, term]
-                state.spans[slot, term, 1] = length
-                state.spans[slot, term, 0] = inverted.store(
-                    state.arena, state.arena_used, arrivals.items, arrivals.weights,
-                    begin, length, slot,
-                )  # fmt: skip
+        arrays.store_sets(state, arrivals, line)
     return state
 
 

@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tidegate.compiled.frames import frame
-from tidegate.compiled.kernel import kernel
+from tidegate.compiled.kernel import kernel, part
 
 MOST_MONITORS = 128  # per stream; enough for a curve of 20 buckets within a few windows
 ENOUGH_LIVES = 64.0  # to know a curve
@@ -64,7 +64,7 @@ def empty(streams: int, buckets: int, monitors: int) -> AgeCurve:
     )
 
 
-@kernel
+@part
 def begin(curve, stream, pace):
     """A monitor for a new tuple, or NO_MONITOR if there are enough or the last began just now.
 
@@ -88,7 +88,7 @@ def begin(curve, stream, pace):
     return np.int64(monitor)
 
 
-@kernel
+@part
 def end(curve, stream, monitor, complete):
     """A monitor's life is over; it counts if it lasted as long as the window."""
     curve.busy[stream, monitor] = 0
@@ -105,13 +105,13 @@ def end(curve, stream, monitor, complete):
             curve.squares[stream, bucket] = curve.squares[stream, bucket] * keep + produced**2
 
 
-@kernel
+@part
 def bucket_at(age, width, buckets):
     """The bucket of a result produced at an age: p(k) is what falls into (k-1, k]."""
     return min(np.int64(buckets - 1), max(np.int64(0), (age - 1) // width))
 
 
-@kernel
+@part
 def estimate(curve, stream, p):
     """Write the learned p into `p`: the mean over lives, drawn towards flat as far as the
     differences between buckets are no larger than chance would make them."""

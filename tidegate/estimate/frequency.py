@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 
 from tidegate.compiled import layout
 from tidegate.compiled.frames import frame
-from tidegate.compiled.kernel import inlined, kernel
+from tidegate.compiled.kernel import inlined, kernel, part
 from tidegate.compiled.layout import records
 
 RETAINED, WINDOW, FADED, GIVEN, SKETCHED = range(5)
@@ -172,7 +172,7 @@ def find_or_add(book, table, keys, counts, code):
     return np.int64(key)
 
 
-@kernel
+@part
 def _drop(book, table, keys, key):
     """Take a key out of the table; the ones behind it move up, so that no search stops early."""
     mask = len(table) - 1
@@ -200,7 +200,7 @@ def hold(keys, key):
     keys[key].references += 1
 
 
-@kernel
+@part
 def let_go(book, table, keys, key):
     """One reference less. Without references a key has no counts, unless they fade or are given."""
     keys[key].references -= 1
@@ -208,7 +208,7 @@ def let_go(book, table, keys, key):
         _drop(book, table, keys, key)
 
 
-@kernel
+@part
 def fade(book, table, keys, counts):
     """Lower all counts; forget keys that nothing refers to and that were rare."""
     for key in range(1, book[0].fresh):
@@ -235,7 +235,7 @@ def log_line(pages, log, keys, counts, stream, moment, key):
         counts[key, stream] += 1.0
 
 
-@kernel
+@part
 def give_up_log(book, pages, log, keys):
     """Count on as a sketch: lines are forgotten, and with them what they refer to; counts stay."""
     for stream in range(len(pages)):

@@ -18,13 +18,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tidegate.compiled.frames import frame
-from tidegate.compiled.kernel import kernel
+from tidegate.compiled.kernel import part
 from tidegate.estimate.frequency import FADING
 
 BINS = 256  # 2**-32 to 2**32; what lies beyond falls into the bins at the ends
 _PER_DOUBLING = 4
 FEW = 32.0  # results, of which the mean is as good as the expectation
-_MIN, _MAX, _SUM, _PRODUCT = range(4)  # as in `drivers.plan`; the fifth is the mean
+MIN, MAX, SUM, PRODUCT, MEAN = range(5)  # how importances are combined
 
 
 @frame
@@ -45,40 +45,45 @@ def empty(streams: int) -> Importances:
     return Importances(*(np.zeros((streams, BINS + 1), np.float64) for _ in range(8)))
 
 
-@kernel
+@part
 def bin_of(importance):
     place = math.floor(_PER_DOUBLING * math.log2(importance)) + BINS // 2
     return min(BINS - 1, max(0, place))
 
 
-@kernel
+@part
 def observe(importances, stream, importance):
     at = bin_of(importance)
     importances.number[stream, at] += 1.0
     importances.total[stream, at] += importance
 
 
-@kernel
-def of_result(combine, one, other):
-    """f(one, other)"""
-    if combine == _MIN:
+@part
+def combined(combine, one, other):
+    """f(one, other): a result's importance from those of its tuples (ojewole2006, section 3.2)."""
+    if combine == MIN:
         return min(one, other)
-    if combine == _MAX:
+    if combine == MAX:
         return max(one, other)
-    if combine == _SUM:
+    if combine == SUM:
         return one + other
-    return one * other if combine == _PRODUCT else (one + other) / 2.0
+    return one * other if combine == PRODUCT else (one + other) / 2.0
 
 
-@kernel
+def of_ones(combine: int, streams: int) -> float:
+    """The importance of a result where every tuple counts as 1."""
+    return float(streams) if combine == SUM else 1.0
+
+
+@part
 def earn(importances, stream, combine, own, other):
     """A tuple of `stream` has met one of this importance."""
     at = bin_of(own)
     importances.fresh_results[stream, at] += 1.0
-    importances.fresh_earned[stream, at] += of_result(combine, own, other)
+    importances.fresh_earned[stream, at] += combined(combine, own, other)
 
 
-@kernel
+@part
 def fade(importances):
     """What was seen counts for less from now on."""
     for stream in range(len(importances.number)):
@@ -94,7 +99,7 @@ def fade(importances):
             importances.fresh_results[stream, at] = importances.fresh_earned[stream, at] = 0.0
 
 
-@kernel
+@part
 def summarise(importances):
     """Make the sums that `expected` reads; the last entry holds those over all bins."""
     for stream in range(len(importances.number)):
@@ -106,7 +111,7 @@ def summarise(importances):
             total += importances.total[stream, at]
 
 
-@kernel
+@part
 def worth(importances, stream, combine, own):
     """What a result of a tuple of `stream` will be worth."""
     at = bin_of(own)
@@ -116,16 +121,16 @@ def worth(importances, stream, combine, own):
     return (earned + FEW * expects) / (results + FEW)
 
 
-@kernel
+@part
 def expected(importances, stream, combine, own):
     """E[f(own, Y)] for Y from `stream`, as of the last `summarise`; before that f(own, own)."""
     number = importances.number_below[stream, BINS]
     mean = own if number == 0.0 else importances.total_below[stream, BINS] / number
-    if combine == _SUM:
+    if combine == SUM:
         return own + mean
-    if combine == _PRODUCT:
+    if combine == PRODUCT:
         return own * mean
-    if combine > _PRODUCT:
+    if combine > PRODUCT:
         return (own + mean) / 2.0
     if number == 0.0:
         return own
@@ -141,6 +146,6 @@ def expected(importances, stream, combine, own):
             total += amount
     share_below = below / number
     total_below = total / number
-    if combine == _MIN:
+    if combine == MIN:
         return total_below + (1.0 - share_below) * own
     return share_below * own + (mean - total_below)

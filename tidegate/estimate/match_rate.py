@@ -34,7 +34,7 @@ from numpy.typing import NDArray
 
 from tidegate.compiled import layout
 from tidegate.compiled.frames import frame
-from tidegate.compiled.kernel import inlined, kernel
+from tidegate.compiled.kernel import inlined, kernel, part
 from tidegate.estimate.frequency import FADING
 
 LEVELS = 64
@@ -131,7 +131,7 @@ def _rows(number: int, columns: int, value: int) -> NDArray[np.int64]:
     return part
 
 
-@kernel
+@part
 def level_of(count):
     if count < _SINGLE - 0.5:
         return int(count + 0.5)
@@ -144,7 +144,7 @@ def typical(level):
     return np.float64(level) if level < _SINGLE else _SINGLE * 2.0 ** ((level - _SINGLE + 0.5) / 4)
 
 
-@kernel
+@part
 def wait_of(elapsed, span):
     """The place of a wait: the first ends at 1/64 of the span, then each is twice as long."""
     place = 0
@@ -155,7 +155,7 @@ def wait_of(elapsed, span):
     return place
 
 
-@kernel
+@part
 def wait_end(place, span):
     """Where a place of waits ends and the next begins."""
     return max(np.int64(1), span // _SHORTEST_WAIT) << place
@@ -177,19 +177,19 @@ def see_key(rates, counts, stream, key):
         rates.activity[key, 0] = now
 
 
-@kernel
+@part
 def waited(rates, key):
     """How long a key has not been seen."""
     last = rates.activity[key, 0]
     return np.int64(0) if last == NEVER else rates.clock[NOW] - last
 
 
-@kernel
+@part
 def age_place(age, window, places):
     return max(0, min(places - 1, age * places // max(np.int64(1), window)))
 
 
-@kernel
+@part
 def spread(rates, stream, level, ages, waits, window, trials):
     """Count trials for all cells through which a tuple went, evenly over ages (from, to) and waits
     (from, to); returns the last place of each."""
@@ -214,7 +214,7 @@ def spread(rates, stream, level, ages, waits, window, trials):
             wait += 1
 
 
-@kernel
+@part
 def hit(rates, stream, level, age, wait, arrival):
     """A tuple that stands in a cell has met an arrival."""
     rates.hits[stream, LEVEL, level] += 1
@@ -228,7 +228,7 @@ def hit(rates, stream, level, age, wait, arrival):
     clump[SQUARES] += 2.0 * clump[RUN] - 1.0
 
 
-@kernel
+@part
 def fade(rates):
     """Old evidence counts for less from now on, where there is so much that it will be replaced."""
     for stream in range(len(rates.weight)):
@@ -258,7 +258,7 @@ def _hits(rates, stream, feature, place):
     return rates.old_hits[stream, feature, place] + rates.hits[stream, feature, place]
 
 
-@kernel
+@part
 def fit(rates):
     """Make the factors that scores read."""
     for stream in range(len(rates.weight)):
@@ -285,7 +285,7 @@ def fit(rates):
     rates.clock[UNFITTED] = 0
 
 
-@kernel
+@part
 def _gather(rates, stream):
     """List the cells that have trials; returns how many there are."""
     cells = 0
@@ -303,7 +303,7 @@ def _gather(rates, stream):
     return cells
 
 
-@kernel
+@part
 def _expect(rates, stream, feature, cells):
     """Hits at each place of a feature as the two other factors expect them; for LEVEL, trials."""
     expected = rates.expected
@@ -321,7 +321,7 @@ def _expect(rates, stream, feature, cells):
         expected[cell[feature]] += hits
 
 
-@kernel
+@part
 def _fit_level(rates, stream, cells):
     _expect(rates, stream, LEVEL, cells)
     total = trials = 0.0
@@ -344,7 +344,7 @@ def _excess(rates, stream, feature, places):
     return hits / expected if hits > 0.0 and expected > 0.0 else 1.0
 
 
-@kernel
+@part
 def _fit_factor(rates, stream, feature, factor, cells):
     _expect(rates, stream, feature, cells)
     scale = _excess(rates, stream, feature, len(factor))
@@ -353,7 +353,7 @@ def _fit_factor(rates, stream, feature, factor, cells):
         factor[place] = (hits + 1.0) / (scale * rates.expected[place] + 1.0)
 
 
-@kernel
+@part
 def _judge_level(rates, stream, cells, clump):
     """Hits per trial, drawn towards a power of the count: the one that fits best of `POWERS`.
 
@@ -374,7 +374,7 @@ def _judge_level(rates, stream, cells, clump):
         rates.level_rate[stream, level] *= 1.0 + trust * (ratio - 1.0)
 
 
-@kernel
+@part
 def _trust(rates, stream, feature, places, scale, clump):
     """How far differences between hits and expected hits are more than chance would make them."""
     seen = surprise = 0.0
@@ -387,7 +387,7 @@ def _trust(rates, stream, feature, places, scale, clump):
     return max(0.0, 1.0 - seen / surprise) if surprise > 0.0 else 0.0
 
 
-@kernel
+@part
 def _power(rates, stream, clump):
     """The power of the count that explains the hits best, and its scale."""
     total = 0.0
@@ -407,7 +407,7 @@ def _power(rates, stream, clump):
     return power, scale
 
 
-@kernel
+@part
 def _judge_factor(rates, stream, feature, factor, judged, cells, clump):
     """A factor, drawn towards 1 as far as chance could have made the differences; was enough
     seen everywhere?"""
@@ -424,7 +424,7 @@ def _judge_factor(rates, stream, feature, factor, judged, cells, clump):
     return least >= _ENOUGH * clump
 
 
-@kernel
+@part
 def _look_ahead(rates, stream):
     """What a wait is worth: the best mean of the factor from it up to a later one."""
     for wait in range(WAITS):
@@ -437,7 +437,7 @@ def _look_ahead(rates, stream):
         rates.wait_worth[stream, wait] = best
 
 
-@kernel
+@part
 def is_due(rates):
     """Has enough come since the last fit for another one?"""
     weight = 0.0
@@ -447,6 +447,6 @@ def is_due(rates):
     return since >= _SMALLEST_FIT and _FITS * since >= weight
 
 
-@kernel
+@part
 def has_moved(before, after):
     return abs(after - before) > _MOVED * max(before, after)

@@ -18,7 +18,7 @@ from typing import NamedTuple
 import numpy as np
 
 from tidegate.compiled.frames import frame
-from tidegate.compiled.kernel import kernel
+from tidegate.compiled.kernel import kernel, part
 from tidegate.index.node_search import (
     NONE,
     Array,
@@ -107,7 +107,7 @@ def room(tree: Tree) -> bool:
     return tree.leaf_pool[0] >= 1 and tree.inner_pool[0] >= DEEPEST
 
 
-@kernel
+@part
 def _descend(tree: Tree, stream: int, key: int, slot: int) -> tuple[int, int]:
     """The leaf where (`key`, `slot`) belongs, and the comparisons made; notes the path."""
     node = tree.root[stream]
@@ -124,7 +124,7 @@ def _descend(tree: Tree, stream: int, key: int, slot: int) -> tuple[int, int]:
     return node, comparisons
 
 
-@kernel
+@part
 def insert(tree: Tree, stream: int, key: int, slot: int) -> int:
     """Insert `slot` under `key`, given `room`; returns the comparisons made."""
     leaf, comparisons = _descend(tree, stream, key, slot)
@@ -138,7 +138,7 @@ def insert(tree: Tree, stream: int, key: int, slot: int) -> int:
     return comparisons + steps
 
 
-@kernel
+@part
 def _split_leaf(
     tree: Tree, stream: int, leaf: int, position: int, key: int, slot: int
 ) -> tuple[int, int]:
@@ -163,7 +163,7 @@ def _split_leaf(
     return right, position - kept
 
 
-@kernel
+@part
 def _attach(tree: Tree, stream: int, key: int, slot: int, right: int) -> None:
     """Enter a new right half and its separator into the inner nodes, which may split in turn."""
     size = tree.leaf_keys.shape[1]
@@ -197,7 +197,7 @@ def _attach(tree: Tree, stream: int, key: int, slot: int, right: int) -> None:
     tree.height[stream] += 1
 
 
-@kernel
+@part
 def remove(tree: Tree, stream: int, key: int, slot: int) -> int:
     """Remove the entry (`key`, `slot`), which is there; returns the comparisons made."""
     leaf, comparisons = _descend(tree, stream, key, slot)
@@ -211,7 +211,7 @@ def remove(tree: Tree, stream: int, key: int, slot: int) -> int:
     return comparisons + steps
 
 
-@kernel
+@part
 def _refill_leaf(tree: Tree, stream: int, least: int) -> None:
     """Share with a neighbour under the same parent, or merge where two leaves are too many."""
     level = tree.height[stream] - 1
@@ -236,7 +236,7 @@ def _refill_leaf(tree: Tree, stream: int, least: int) -> None:
         _detach(tree, stream, level, between)
 
 
-@kernel
+@part
 def _detach(tree: Tree, stream: int, level: int, between: int) -> None:
     """Take a separator and the child right of it out of its node; refill upwards if needed."""
     least = tree.leaf_keys.shape[1] // 2
@@ -259,7 +259,7 @@ def _detach(tree: Tree, stream: int, level: int, between: int) -> None:
         give(tree.inner_pool, root)
 
 
-@kernel
+@part
 def _merge_inner(tree: Tree, parent: int, between: int, least: int) -> bool:
     """Merge the children at both sides of a separator, or share if both can be half full.
 
@@ -289,7 +289,7 @@ def _merge_inner(tree: Tree, parent: int, between: int, least: int) -> bool:
     return False
 
 
-@kernel
+@part
 def probe(tree: Tree, stream: int, low: int, high: int, found: Array) -> tuple[int, int, int]:
     """Write the slots with `low` <= key <= `high` into `found`, in the order of (key, slot).
 

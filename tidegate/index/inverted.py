@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from tidegate.compiled.kernel import kernel
+from tidegate.compiled.kernel import part
 from tidegate.index import hash_table
 
 POSTING = np.dtype(
@@ -29,7 +29,7 @@ POSTING = np.dtype(
 )
 
 
-@kernel
+@part
 def store(arena, used, items, weights, begin, length, slot):
     """Copy a set to the end of the arena; returns where it stands. There must be room."""
     place = used[0]
@@ -42,21 +42,21 @@ def store(arena, used, items, weights, begin, length, slot):
     return place
 
 
-@kernel
+@part
 def insert(lists, arena, stream, begin, length):
     for place in range(begin, begin + length):
         bucket = hash_table.bucket_of(lists, arena[place].member)
         hash_table.insert(lists, arena, stream, bucket, place)
 
 
-@kernel
+@part
 def remove(lists, arena, stream, begin, length):
     for place in range(begin, begin + length):
         bucket = hash_table.bucket_of(lists, arena[place].member)
         hash_table.remove(lists, arena, stream, bucket, place)
 
 
-@kernel
+@part
 def probe(lists, arena, totals, stream, items, weights, begin, length, weighted, at_least, found):
     """Write the slots of `stream` whose set reaches `at_least` with the given one into `found`.
 
@@ -91,7 +91,7 @@ def probe(lists, arena, totals, stream, items, weights, begin, length, weighted,
     return count, comparisons
 
 
-@kernel
+@part
 def common(arena, begin, length, items, weights, other_begin, other_length, weighted):
     """The same measure of two sorted sets, without the index: by merging."""
     total = 0.0

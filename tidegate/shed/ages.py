@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tidegate.compiled.frames import frame
-from tidegate.compiled.kernel import kernel
+from tidegate.compiled.kernel import part
 
 NOBODY = -1
 
@@ -48,14 +48,14 @@ def empty(streams: int, stages: int, rising: int = 0) -> Stages:
     )
 
 
-@kernel
+@part
 def stage_of(stages, stream, born, now):
     """The stage of a tuple that was born at one moment and is looked at in another."""
     last = stages.worth.shape[1] - 1
     return min(np.int64(last), (now - born) // stages.width[stream])
 
 
-@kernel
+@part
 def worth_at(stages, stream, born, now):
     """The worth of a tuple at its very age: inside a stage it goes from `worth` to `ending`."""
     stage = stage_of(stages, stream, born, now)
@@ -64,7 +64,7 @@ def worth_at(stages, stream, born, now):
     return worth + min(1.0, inside) * (stages.ending[stream, stage] - worth)
 
 
-@kernel
+@part
 def append(stages, members, stream, slot):
     """A new tuple, the youngest of all."""
     newest = np.int64(NOBODY)
@@ -82,7 +82,7 @@ def append(stages, members, stream, slot):
     stages.youngest[stream, 0] = slot
 
 
-@kernel
+@part
 def remove(stages, members, stream, slot):
     """Take a tuple out of the list and of its stage."""
     older, newer = members[slot].prev, members[slot].next
@@ -99,7 +99,7 @@ def remove(stages, members, stream, slot):
         stages.youngest[stream, stage] = older if same else NOBODY
 
 
-@kernel
+@part
 def grow_older(stages, members, stream, now):
     """Move what has become too old for its stage on to the stage of its age."""
     width = stages.width[stream]
@@ -120,9 +120,9 @@ def grow_older(stages, members, stream, now):
             slot = newer if same else np.int64(NOBODY)
 
 
-@kernel
+@part
 def candidate(stages, members, stream):
-    """The slot that goes first, or NOBODY: the smallest (worth, base, order), see `rank`."""
+    """The slot that goes first, or NOBODY: the smallest (worth, basis, order), see `rank`."""
     best = np.int64(NOBODY)
     for stage in range(stages.worth.shape[1]):
         if stages.rising[stream, stage]:
@@ -134,18 +134,18 @@ def candidate(stages, members, stream):
         if best < 0:
             best = slot
             continue
-        worth, base = rank(stages, stream, stage, members[slot].order)
+        worth, basis = rank(stages, stream, stage, members[slot].order)
         least, lowest = rank(stages, stream, members[best].stage, members[best].order)
         if worth < least or (
             worth == least
-            and (base < lowest or (base == lowest and members[slot].order < members[best].order))
+            and (basis < lowest or (basis == lowest and members[slot].order < members[best].order))
         ):
             best = slot
     return best
 
 
-@kernel
+@part
 def rank(stages, stream, stage, order):
     """Worth, and what breaks ties: where worth rises with age, the younger goes first."""
-    base = -np.float64(order) if stages.rising[stream, stage] else 0.0
-    return stages.worth[stream, stage], base
+    basis = -np.float64(order) if stages.rising[stream, stage] else 0.0
+    return stages.worth[stream, stage], basis

@@ -1,7 +1,7 @@
 """The budget: how much may be retained, and who goes when it is too much.
 
 Law: after each tuple, what an account retains never exceeds its capacity, not by one tuple. The
-tuple with the smallest (priority, base, order of arrival) goes, the new one included; so of equal
+tuple with the smallest (priority, basis, order of arrival) goes, the new one included; so of equal
 priorities the oldest goes (ojewole2006, section 4.3.1).
 
 An *account* is one share of the memory: one per stream, or a single one for all. Each stream has a
@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from tidegate.compiled.kernel import inlined
+from tidegate.compiled.kernel import inlined, step
 from tidegate.estimate import age_curve, frequency
 from tidegate.shed import ages, exposure, groups, victims, worth
 from tidegate.shed.shed_records import BY_AGE, BY_KEY, CUMULATIVE, VALUE
@@ -31,12 +31,12 @@ NOT_A_MEMBER = -1
 
 
 @inlined
-def goes_first(priority, base, order, its_priority, its_base, its_order):
+def goes_first(priority, basis, order, its_priority, its_basis, its_order):
     """Does one tuple go before another?"""
     if priority != its_priority:
         first = priority < its_priority
-    elif base != its_base:
-        first = base < its_base
+    elif basis != its_basis:
+        first = basis < its_basis
     else:
         first = order < its_order
     return first
@@ -45,18 +45,18 @@ def goes_first(priority, base, order, its_priority, its_base, its_order):
 # --- victims -----------------------------------------------------------------------------
 
 
-@inlined
+@step
 def first_to_go(shed, stream, combine, weighed):
-    """The member of a stream that would go, with priority and base; NOBODY if there is none."""
+    """The member of a stream that would go, with priority and basis; NOBODY if there is none."""
     standing = shed.rule[0].standing
     members = shed.members
     now = shed.queues[stream].now
-    priority = base = 0.0
+    priority = basis = 0.0
     if standing == BY_AGE:
         ages.grow_older(shed.stages, members, stream, now)
         slot = ages.candidate(shed.stages, members, stream)
         if slot >= 0:
-            priority, base = ages.rank(
+            priority, basis = ages.rank(
                 shed.stages, stream, members[slot].stage, members[slot].order
             )
     elif standing == BY_KEY:
@@ -66,7 +66,7 @@ def first_to_go(shed, stream, combine, weighed):
         )
         if slot >= 0:
             priority = shed.groups[members[slot].key, stream].queued
-            base = members[slot].basis
+            basis = members[slot].basis
     else:
         slot = victims.first_by_tuple(shed.queues, shed.heaps, members, stream)
         while slot >= 0 and shed.rule[0].kind == VALUE:
@@ -81,16 +81,16 @@ def first_to_go(shed, stream, combine, weighed):
             slot = victims.first_by_tuple(shed.queues, shed.heaps, members, stream)
         if slot >= 0:
             priority = members[slot].priority
-            base = members[slot].basis
+            basis = members[slot].basis
             if shed.rule[0].kind == CUMULATIVE:
                 priority *= shed.queues[stream].scale
-    return slot, priority, base
+    return slot, priority, basis
 
 
 # --- accounts ----------------------------------------------------------------------------
 
 
-@inlined
+@step
 def stand(shed, slot):
     """Take a place in the queue."""
     members = shed.members
@@ -116,7 +116,7 @@ def stand(shed, slot):
         victims.store(shed.queues, shed.heaps, members, slot, priority)
 
 
-@inlined
+@step
 def enter(shed, account, accounts, slot):
     """A member whose record is written joins the queue of its stream, and is charged."""
     members = shed.members
@@ -138,7 +138,7 @@ def enter(shed, account, accounts, slot):
         stand(shed, slot)
 
 
-@inlined
+@step
 def leave(shed, account, accounts, slot, complete):
     """A member is retained no longer: its account gets the memory back."""
     members = shed.members

@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from tidegate.compiled import layout
-from tidegate.compiled.kernel import inlined, kernel
+from tidegate.compiled.kernel import inlined, part
 from tidegate.estimate import frequency, match_rate
 
 AHEAD = 16  # members: far enough to hide a cache miss
@@ -33,7 +33,7 @@ def begin(shed, slot, stream):
     exposed[2] = shed.queues[stream].now
 
 
-@kernel
+@part
 def account(shed, slot, met):
     """Count the arrivals since it was last looked at as its trials; was the last one a hit?"""
     rates = shed.rates
@@ -78,7 +78,7 @@ def warm_ahead(shed, slot):
     layout.warm(shed.frequency.keys, max(np.int64(0), np.int64(soon.key)))
 
 
-@kernel
+@part
 def account_all(shed):
     for slot in range(len(shed.members)):
         warm_ahead(shed, slot)

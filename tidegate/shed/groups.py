@@ -1,18 +1,18 @@
 """Tuples of one key in the order in which they would go.
 
-Law: within a group the tuple with the smallest (base, order of arrival) stands at the root,
+Law: within a group the tuple with the smallest (basis, order of arrival) stands at the root,
 whatever the key is worth now; so a change of a key's worth moves one group and no tuple.
 
 A group is a pairing heap threaded through the members (`child`, `next`, `prev`): insertion is one
-comparison, removal of any member O(log) amortised. Without importances all bases are equal, and
-a group is a line by age.
+comparison, removal of any member O(log) amortised. Without importances the basis is the
+same for all, and a group is a queue by age.
 """
 
 from __future__ import annotations
 
 import numpy as np
 
-from tidegate.compiled.kernel import inlined, kernel
+from tidegate.compiled.kernel import inlined, part
 
 NOBODY = -1
 
@@ -34,7 +34,7 @@ def short(order):
     return np.int32(order & np.int64(0x7FFFFFFF))
 
 
-@kernel
+@part
 def _link(members, one, other):
     """Two roots become one: the later becomes the first child of the earlier."""
     first, second = one, other
@@ -51,7 +51,7 @@ def _link(members, one, other):
     return first
 
 
-@kernel
+@part
 def insert(members, root, slot):
     """Add a slot; returns the root."""
     members[slot].child = NOBODY
@@ -60,7 +60,7 @@ def insert(members, root, slot):
     return np.int64(slot) if root < 0 else np.int64(_link(members, root, slot))
 
 
-@kernel
+@part
 def _meld(members, first):
     """The root of a list of siblings: linked in pairs, then pair by pair from the last on."""
     pairs = np.int64(NOBODY)
@@ -90,7 +90,7 @@ def _meld(members, first):
     return root
 
 
-@kernel
+@part
 def remove(members, root, slot):
     """Take a slot out; returns the root."""
     children = np.int64(members[slot].child)

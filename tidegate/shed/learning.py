@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from tidegate.compiled.kernel import inlined, kernel
+from tidegate.compiled.kernel import inlined, part
 from tidegate.estimate import age_curve, frequency, importance, match_rate
 from tidegate.shed import exposure, victims, worth
 from tidegate.shed.shed_records import BY_KEY, OUTPUT, VALUE
@@ -19,7 +19,7 @@ MOST_HURRY = 64  # refreshes in a window
 SMALLEST_FADE = 256
 
 
-@kernel
+@part
 def learn_curve(shed, stream):
     """Turn what the monitors of a stream have shown into the worth of its stages, for AGE."""
     p = shed.curve.scratch[0, : shed.curve.watch[stream].buckets]
@@ -36,7 +36,7 @@ def _make_stages(shed, stream, p):
     age_curve.rate_ahead(p, stages.worth[stream], stages.rising[stream], stages.ending[stream])
 
 
-@kernel
+@part
 def fit(shed):
     """Make the rates of VALUE from what its tuples were exposed to."""
     match_rate.fit(shed.rates)
@@ -51,7 +51,7 @@ def fit(shed):
             _make_stages(shed, stream, p)
 
 
-@kernel
+@part
 def refresh(shed, combine, weighed):
     """Make all scores of VALUE anew: O(M), and so done every M tuples; where worth moves with age
     or wait also up to 64 times in a window, as `hurry` says."""
@@ -82,7 +82,7 @@ def refresh(shed, combine, weighed):
     shed.rule[0].refresh = max(SMALLEST_REFRESH, members)
 
 
-@kernel
+@part
 def next_hurry(hurry, moved, looked):
     """How often in a window scores are made anew: more often if many of them have moved since the
     last time, less often if few have."""
@@ -110,7 +110,7 @@ def score_again(shed, slot, combine, weighed, partner):
         victims.store(shed.queues, shed.heaps, shed.members, slot, score)
 
 
-@kernel
+@part
 def fade(shed):
     """Old evidence counts for less from now on."""
     book = shed.frequency
@@ -129,7 +129,7 @@ def fade(shed):
     shed.rule[0].quiet = 0
 
 
-@kernel
+@part
 def make_room_for_keys(shed):
     """Forget what is rare, until a quarter of the table is free."""
     while shed.frequency.book[0].used > 3 * len(shed.frequency.keys) // 4:

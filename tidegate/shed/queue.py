@@ -1,6 +1,6 @@
 """The queue of victims: a heap of entries that carry what they are compared by.
 
-Law: the top is the entry with the smallest (priority, base, order of arrival), and no two entries
+Law: the top is the entry with the smallest (priority, basis, order of arrival), and no two entries
 of different tuples share an order. Entries are never searched for: one that no longer says what its
 holder says is *dead*, and whoever finds it at the top drops it. So which entry is the first live
 one depends on what the holders say alone, never on how the heap was built.
@@ -13,12 +13,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from tidegate.compiled.kernel import kernel
+from tidegate.compiled.kernel import part
 
 ENTRY = np.dtype(
     [
         ("priority", np.float64),
-        ("basis", np.float64),  # ties: the lower base goes first (ojewole2006, section 4.3.2)
+        ("basis", np.float64),  # ties: the lower basis goes first (ojewole2006, section 4.3.2)
         ("order", np.int64),  # then the oldest
         ("holder", np.int32),  # a slot, or a key
         ("spare", np.int32),
@@ -26,7 +26,7 @@ ENTRY = np.dtype(
 )
 
 
-@kernel
+@part
 def before(one, other):
     """Does entry `one` leave before entry `other`?"""
     if one.priority != other.priority:
@@ -36,7 +36,7 @@ def before(one, other):
     return one.order < other.order
 
 
-@kernel
+@part
 def copy(heap, target, source):
     heap[target].priority = heap[source].priority
     heap[target].basis = heap[source].basis
@@ -44,8 +44,8 @@ def copy(heap, target, source):
     heap[target].holder = heap[source].holder
 
 
-@kernel
-def push(heap, count, priority, base, order, holder):
+@part
+def push(heap, count, priority, basis, order, holder):
     """Add an entry to a heap of `count` entries; returns how many there are after."""
     at = count
     while at > 0:
@@ -54,19 +54,19 @@ def push(heap, count, priority, base, order, holder):
         if above.priority < priority:
             break
         if above.priority == priority:
-            if above.basis < base or (above.basis == base and above.order < order):
+            if above.basis < basis or (above.basis == basis and above.order < order):
                 break
         copy(heap, at, parent)
         at = parent
     heap[at].priority = priority
-    heap[at].basis = base
+    heap[at].basis = basis
     heap[at].order = order
     heap[at].holder = holder
     return count + 1
 
 
-@kernel
-def _sink(heap, count, hole, priority, base, order, holder):
+@part
+def _sink(heap, count, hole, priority, basis, order, holder):
     """Fill the hole from below until the given entry fits into it."""
     at = hole
     while True:
@@ -81,17 +81,17 @@ def _sink(heap, count, hole, priority, base, order, holder):
         if priority < below.priority:
             break
         if priority == below.priority:
-            if base < below.basis or (base == below.basis and order < below.order):
+            if basis < below.basis or (basis == below.basis and order < below.order):
                 break
         copy(heap, at, best)
         at = best
     heap[at].priority = priority
-    heap[at].basis = base
+    heap[at].basis = basis
     heap[at].order = order
     heap[at].holder = holder
 
 
-@kernel
+@part
 def pop(heap, count):
     """Drop the top; returns how many entries are left."""
     count -= 1
@@ -101,13 +101,13 @@ def pop(heap, count):
     return count
 
 
-@kernel
-def replace_top(heap, count, priority, base, order):
+@part
+def replace_top(heap, count, priority, basis, order):
     """The holder of the top says something higher now: let it sink to where it belongs."""
-    _sink(heap, count, 0, priority, base, order, heap[0].holder)
+    _sink(heap, count, 0, priority, basis, order, heap[0].holder)
 
 
-@kernel
+@part
 def heapify(heap, count):
     """Put `count` entries, written in any order, into the order of a heap: O(count)."""
     for at in range((count - 2) >> 2, -1, -1):

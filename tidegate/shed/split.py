@@ -17,7 +17,7 @@ are all alike, the stream whose opposite stream is faster; if both are as fast, 
 
 from __future__ import annotations
 
-from tidegate.compiled.kernel import kernel
+from tidegate.compiled.kernel import part
 from tidegate.estimate import frequency
 from tidegate.shed.shed_records import AGE, DIMPPROB, PROB, SIMP, SIMPPROB, VALUE
 
@@ -26,7 +26,7 @@ REMEMBERED = 16  # plans after which an arrival counts half
 CLEARLY_FASTER = 1.1
 
 
-@kernel
+@part
 def make(rule, queues, lanes):
     """Plan for both streams; called every EVERY tuples."""
     kind = rule[0].kind

@@ -21,7 +21,7 @@ import math
 
 import numpy as np
 
-from tidegate.compiled.kernel import kernel
+from tidegate.compiled.kernel import part
 from tidegate.shed import queue
 
 NEAR = 1024  # room of the near tier: 32 kB
@@ -30,13 +30,13 @@ _SAMPLE = 128
 _LAST = 2**62  # an order after all others
 
 
-@kernel
+@part
 def room(heaps):
     """How many entries a stream may have, so that all fit behind the near tier."""
     return heaps.shape[1] - NEAR
 
 
-@kernel
+@part
 def clear(queues, stream):
     """No entries, and the next ones go to the far tier."""
     line = queues[stream]
@@ -46,7 +46,7 @@ def clear(queues, stream):
     line.near_order = line.middle_order = -1
 
 
-@kernel
+@part
 def _write(heap, at, priority, basis, order, holder):
     heap[at].priority = priority
     heap[at].basis = basis
@@ -54,14 +54,14 @@ def _write(heap, at, priority, basis, order, holder):
     heap[at].holder = holder
 
 
-@kernel
+@part
 def append(queues, heaps, stream, priority, basis, order, holder):
     """Write one of many entries; the queue was cleared before and is not in use yet."""
     _write(heaps[stream], NEAR + queues[stream].count, priority, basis, order, holder)
     queues[stream].count += 1
 
 
-@kernel
+@part
 def _is_within(priority, basis, order, last_priority, last_basis, last_order):
     """Does an entry stand no later than a bound?"""
     if priority != last_priority:
@@ -71,7 +71,7 @@ def _is_within(priority, basis, order, last_priority, last_basis, last_order):
     return order <= last_order
 
 
-@kernel
+@part
 def push(queues, heaps, stream, priority, basis, order, holder):
     """Add an entry; the caller has made sure of `room`."""
     line = queues[stream]
@@ -98,7 +98,7 @@ def push(queues, heaps, stream, priority, basis, order, holder):
     line.count += 1
 
 
-@kernel
+@part
 def _give_up_near(line, heap):
     """A full near tier goes to the middle one; it is filled anew when it is needed."""
     end = NEAR + line.count - line.near
@@ -110,7 +110,7 @@ def _give_up_near(line, heap):
     line.near_order = -1
 
 
-@kernel
+@part
 def pop(queues, heaps, stream):
     """Drop the first entry."""
     line = queues[stream]
@@ -118,7 +118,7 @@ def pop(queues, heaps, stream):
     line.count -= 1
 
 
-@kernel
+@part
 def move_top(queues, heaps, stream, priority, basis, order):
     """The holder of the first entry says something higher now: to where it belongs."""
     line = queues[stream]
@@ -130,7 +130,7 @@ def move_top(queues, heaps, stream, priority, basis, order):
         push(queues, heaps, stream, priority, basis, order, holder)
 
 
-@kernel
+@part
 def refill(queues, heaps, stream):
     """Move the first entries to the near tier, which is empty; they are not in order yet.
 
@@ -143,7 +143,7 @@ def refill(queues, heaps, stream):
     return found
 
 
-@kernel
+@part
 def keep(queues, heaps, stream, priority, basis, order, holder):
     """One of the entries looked at goes on, perhaps saying something higher than before."""
     line = queues[stream]
@@ -155,12 +155,12 @@ def keep(queues, heaps, stream, priority, basis, order, holder):
         push(queues, heaps, stream, priority, basis, order, holder)
 
 
-@kernel
+@part
 def end_refill(queues, heaps, stream):
     queue.heapify(heaps[stream], queues[stream].near)
 
 
-@kernel
+@part
 def _take_all(line, heap):
     """So few entries that one heap is best."""
     for at in range(line.count):
@@ -170,7 +170,7 @@ def _take_all(line, heap):
     line.near_order = _LAST
 
 
-@kernel
+@part
 def _refill(line, heap):
     """Fill the near tier, which is empty, and before it the middle one if that is empty too."""
     if line.count <= _FILL:
@@ -204,7 +204,7 @@ def _refill(line, heap):
     return found
 
 
-@kernel
+@part
 def _split_first(heap, begin, end):
     """Bring the first entry of a stretch and all that say the same to its end; as `_split`."""
     first = begin
@@ -215,7 +215,7 @@ def _split_first(heap, begin, end):
     return _gather(heap, begin, end, priority, basis, order), priority, basis, order
 
 
-@kernel
+@part
 def _split(heap, begin, end, wanted):
     """Bring about `wanted` of the first entries of a stretch to its end.
 
@@ -233,7 +233,7 @@ def _split(heap, begin, end, wanted):
     return _gather(heap, begin, end, priority, basis, order), priority, basis, order
 
 
-@kernel
+@part
 def _gather(heap, begin, end, priority, basis, order):
     """Bring the entries of a stretch within a bound to its end; returns how many."""
     first = end

@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from tidegate.compiled import layout
-from tidegate.compiled.kernel import inlined, kernel
+from tidegate.compiled.kernel import inlined, part
 from tidegate.shed import groups, tiers, worth
 from tidegate.shed.shed_records import BY_KEY
 
@@ -19,7 +19,7 @@ AHEAD = 8  # entries: far enough to hide a cache miss
 _SMALLEST_SCALE = 1e-280  # stored priorities grow as the scale falls; before they overflow: anew
 
 
-@kernel
+@part
 def rebuild_by_tuple(queues, heaps, members, stream):
     """A queue with one entry for each member of the stream."""
     tiers.clear(queues, stream)
@@ -29,7 +29,7 @@ def rebuild_by_tuple(queues, heaps, members, stream):
             tiers.append(queues, heaps, stream, member.priority, member.basis, member.order, slot)
 
 
-@kernel
+@part
 def rebuild_by_key(rule, queues, heaps, members, groups_, counts, stream):
     """A queue with one entry for each key that has members in the stream."""
     tiers.clear(queues, stream)
@@ -43,7 +43,7 @@ def rebuild_by_key(rule, queues, heaps, members, groups_, counts, stream):
             tiers.append(queues, heaps, stream, group.queued, first.basis, first.order, key)
 
 
-@kernel
+@part
 def _come_near_by_tuple(queues, heaps, members, stream):
     """Bring the next entries to the near tier, without the dead, and each with what it is worth."""
     heap = heaps[stream]
@@ -60,7 +60,7 @@ def _come_near_by_tuple(queues, heaps, members, stream):
     tiers.end_refill(queues, heaps, stream)
 
 
-@kernel
+@part
 def first_by_tuple(queues, heaps, members, stream):
     """The slot with the smallest stored priority, or NOBODY."""
     found = np.int64(NOBODY)
@@ -86,7 +86,7 @@ def _speaks_for(group, entry):
     return entry.priority == group.queued and groups.short(entry.order) == group.queued_order
 
 
-@kernel
+@part
 def _come_near_by_key(rule, queues, heaps, members, groups_, counts, stream):
     """See `_come_near_by_tuple`."""
     heap = heaps[stream]
@@ -107,7 +107,7 @@ def _come_near_by_key(rule, queues, heaps, members, groups_, counts, stream):
     tiers.end_refill(queues, heaps, stream)
 
 
-@kernel
+@part
 def first_by_key(rule, queues, heaps, members, groups_, counts, stream):
     """The slot with the smallest present priority, or NOBODY; its priority is in its group."""
     found = np.int64(NOBODY)
@@ -145,7 +145,7 @@ def drop_top(shed, stream, slot):
             tiers.pop(shed.queues, shed.heaps, stream)
 
 
-@kernel
+@part
 def reweigh(rule, queues, heaps, members, groups_, counts, key, stream):
     """The worth of a key has changed for the members of `stream`.
 
@@ -168,7 +168,7 @@ def reweigh(rule, queues, heaps, members, groups_, counts, key, stream):
             tiers.push(queues, heaps, stream, priority, first.basis, first.order, key)
 
 
-@kernel
+@part
 def store(queues, heaps, members, slot, priority):
     """Give a member another priority; see `reweigh`."""
     member = members[slot]
@@ -182,7 +182,7 @@ def store(queues, heaps, members, slot, priority):
             tiers.push(queues, heaps, stream, priority, member.basis, member.order, slot)
 
 
-@kernel
+@part
 def rescale(queues, heaps, members, stream):
     """Write the present priorities down, so that the scale is 1 again. The order stays."""
     for slot in range(len(members)):

@@ -1,7 +1,7 @@
 """What a tuple is worth under each policy.
 
 Law: a policy is one number, its priority, made of importance, matches and age; whoever has the
-smallest (priority, base, order of arrival) goes. `m` is the count of the tuple's key on the
+smallest (priority, basis, order of arrival) goes. `m` is the count of the tuple's key on the
 opposite stream (`estimate.frequency`); `imp` its importance.
 
 `random`          chance: what is retained is a uniform sample of the window
@@ -26,7 +26,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from tidegate.compiled.kernel import inlined, kernel
+from tidegate.compiled.kernel import inlined, part
 from tidegate.estimate import frequency, importance, match_rate
 from tidegate.shed import ages
 from tidegate.shed.shed_records import (
@@ -46,7 +46,7 @@ _MIX_2 = np.uint64(0x94D049BB133111EB)
 _ONE_OVER_2_53 = 1.0 / 9007199254740992.0
 
 
-@kernel
+@part
 def chance(seed, stream, number):
     """A uniform number in [0, 1) for the n-th tuple of a stream: a counter-based generator.
 
@@ -62,19 +62,19 @@ def chance(seed, stream, number):
     return np.float64(state >> np.uint64(11)) * _ONE_OVER_2_53
 
 
-@kernel
+@part
 def windows_since(first, moment, window):
     """The time of a tuple in windows since the first tuple, from 1 on."""
     return 1.0 + np.float64(moment - first) / np.float64(window) if window > 0 else 1.0
 
 
-@kernel
+@part
 def life_left(born, now, window):
     """The share of its life that a tuple has left."""
     return max(0.0, np.float64(born + window - now) / np.float64(window)) if window > 0 else 0.0
 
 
-@kernel
+@part
 def key_worth(rule, counts, key, stream):
     """The part of the priority that all tuples of a key share."""
     kind = rule[0].kind
@@ -89,12 +89,12 @@ def key_worth(rule, counts, key, stream):
 
 
 @inlined
-def group_priority(rule, worth, base):
-    return worth + base if rule[0].kind == ADDITIVE else worth * base
+def group_priority(rule, worth, basis):
+    return worth + basis if rule[0].kind == ADDITIVE else worth * basis
 
 
-@kernel
-def base_of(rule, own, time):
+@part
+def basis_of(rule, own, time):
     """The part of the priority that a tuple has for itself, fixed at arrival."""
     kind = rule[0].kind
     if kind == ADDITIVE:
@@ -108,7 +108,7 @@ def base_of(rule, own, time):
     return own
 
 
-@kernel
+@part
 def at_arrival(rule, counts, key, stream, own, random):
     """The priority of a new tuple that stands by itself; VALUE has `score`."""
     kind = rule[0].kind
@@ -122,7 +122,7 @@ def at_arrival(rule, counts, key, stream, own, random):
     return rule[0].alpha * own * (1.0 + rule[0].beta * matches)
 
 
-@kernel
+@part
 def score(
     rule, stages, importances, rates, counts, combine, weighed, stream, key, own, born, now, size
 ):

@@ -12,12 +12,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tidegate.binding.spec_records import BTREE, GATE, HASH, INVERTED, SERVED_BY_CODE, TTREE
+from tidegate.compiled.kernel import kernel
 from tidegate.compiled.layout import Records, records
 from tidegate.index import btree, hash_table, inverted, ttree
 from tidegate.shed.budget import ACCOUNT
 from tidegate.state import indexes
 from tidegate.state.join_state import State, alive_slots, line_of
-from tidegate.windows import lifetime
+from tidegate.windows import late_heap, lifetime
 
 FIRST_SLOTS = 1024
 FIRST_ITEMS = 4096
@@ -159,6 +160,26 @@ def start_tracking(state: State) -> None:
         notes.place[slots[slots >= 0]] = positions[slots >= 0]
     notes.mark[line] = state.slots.time[line] + state.lanes.window[notes.stream[line]]
     notes.late_place[line] = -1
+
+
+@kernel
+def queue_late(state, line):
+    """Put the retained tuples in `line`, which came out of order, into the heap of late tuples."""
+    for k in range(len(line)):
+        state.pool[0].late = late_heap.push(state.late, state.notes, state.pool[0].late, line[k])
+
+
+@kernel
+def store_sets(state, arrivals, line):
+    """Write the sets of arrivals into the arena, for the slots that stand for them in `line`."""
+    for row in range(len(line)):
+        for term in range(arrivals.spans.shape[1]):
+            length = arrivals.spans[row, term, 1]
+            state.spans[line[row], term, 1] = length
+            state.spans[line[row], term, 0] = inverted.store(
+                state.arena, state.arena_used, arrivals.items, arrivals.weights,
+                arrivals.spans[row, term, 0], length, line[row],
+            )  # fmt: skip
 
 
 def nbytes(state: State) -> int:

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from tidegate.binding import matching
 from tidegate.binding.spec_records import BTREE, HASH, INVERTED, NESTED_LOOP, SERVED_BY_CODE
-from tidegate.compiled.kernel import inlined, kernel
+from tidegate.compiled.kernel import kernel, part, step
 from tidegate.index import hash_table, inverted, nested_loop, trees
 from tidegate.state.join_state import State, line_of
 from tidegate.windows import lifetime
 
 
-@kernel
+@part
 def tree_key(bands, term, values, reals, code, row):
     """The key of a tuple in a tree: its equality code, or the column of a band."""
     if term == SERVED_BY_CODE:
@@ -25,7 +25,7 @@ def tree_key(bands, term, values, reals, code, row):
     return values[row, column]
 
 
-@kernel
+@part
 def tree_range(bands, term, values, reals, code, row, from_first):
     """The keys that can match a tuple."""
     if term == SERVED_BY_CODE:
@@ -38,7 +38,7 @@ def tree_range(bands, term, values, reals, code, row, from_first):
     return matching.band_range(values[row, band.column], band, from_first)
 
 
-@inlined
+@step
 def candidates(state, arrivals, work, stream, arrival):
     """Slots of the opposite stream that may match, in `work.found`.
 
@@ -88,7 +88,7 @@ def candidates(state, arrivals, work, stream, arrival):
     return count, comparisons, visits
 
 
-@inlined
+@step
 def enter_index(state, stream, slot):
     kind = state.lanes[stream].index
     if kind == HASH:
@@ -109,7 +109,7 @@ def enter_index(state, stream, slot):
             state.lanes[stream].updates += trees.insert(state.ttree, stream, key, slot)
 
 
-@inlined
+@step
 def leave_index(state, stream, slot):
     kind = state.lanes[stream].index
     if kind == HASH:

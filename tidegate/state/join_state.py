@@ -47,7 +47,11 @@ class Output(NamedTuple):
 
     rows: NDArray[np.int64]  # [stream, result]
     importance: NDArray[np.float64]
-    filled: NDArray[np.int64]  # [0]: results, [1]: room that the next arrival asks for
+    left: NDArray[np.int64]  # [departure, (stream, address, why)]; empty unless they are reported
+    filled: NDArray[np.int64]  # how much of it is in use: see RESULTS, DEPARTURES
+
+
+RESULTS, DEPARTURES = range(2)  # of `Output.filled`
 
 
 @frame
@@ -55,11 +59,21 @@ class Work(NamedTuple):
     """Scratch of one push."""
 
     cursor: NDArray[np.int64]  # [stream]: its next arrival
+    progress: NDArray[np.int64]  # how far the driver came: see below
+    part: NDArray[np.int64]  # [stream, (youngest, oldest)]: ages that probes look at
     found: NDArray[np.int64]  # candidates of one probe
     totals: NDArray[np.float64]  # [slot, 2]: sums of the inverted index, zero between probes
     group: NDArray[np.int64]  # arrivals of one instant: (stream, arrival, slot)
     bucket: NDArray[np.uint32]  # [arrival]: where the hash index looks for it (`in_order`)
     hashed: NDArray[np.int64]  # [0]: of how many buckets
+
+
+# Of `Work.progress`. Of the arrival at hand: candidates found (`in_order`: the node to go on with),
+# the next to check, those that match. Of the instant at hand: phase, place, size and the number of
+# its first tuple.
+FOUND, NEXT_FOUND, MATCHES, PHASE, PLACE, GROUP_SIZE, GROUP_ORDER = range(7)
+NOTHING_FOUND = -1  # nothing of the next arrival was done yet
+ALL_AGES = (-(2**62), 2**62)
 
 
 def alive_slots(state: State) -> NDArray[np.int64]:

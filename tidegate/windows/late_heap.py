@@ -8,23 +8,23 @@ built.
 
 from __future__ import annotations
 
-from tidegate.compiled.kernel import kernel
+from tidegate.compiled.kernel import part
 
 
-@kernel
+@part
 def _before(notes, one, other):
     if notes[one].mark != notes[other].mark:
         return notes[one].mark < notes[other].mark
     return notes[one].order < notes[other].order
 
 
-@kernel
+@part
 def _put(heap, notes, at, slot):
     heap[at] = slot
     notes[slot].late_place = at
 
 
-@kernel
+@part
 def _rise(heap, notes, at):
     slot = heap[at]
     while at > 0:
@@ -36,7 +36,7 @@ def _rise(heap, notes, at):
     _put(heap, notes, at, slot)
 
 
-@kernel
+@part
 def _sink(heap, notes, at, count):
     slot = heap[at]
     while True:
@@ -53,7 +53,7 @@ def _sink(heap, notes, at, count):
     return at
 
 
-@kernel
+@part
 def push(heap, notes, count, slot):
     """Add `slot` to a heap of `count` slots; returns the number of slots after."""
     heap[count] = slot
@@ -61,7 +61,7 @@ def push(heap, notes, count, slot):
     return count + 1
 
 
-@kernel
+@part
 def remove(heap, notes, count, at):
     """Take out the slot that stands `at`; returns the number of slots left."""
     slot = heap[at]

@@ -22,7 +22,7 @@ from __future__ import annotations
 import numpy as np
 
 from tidegate.compiled import layout
-from tidegate.compiled.kernel import inlined, kernel
+from tidegate.compiled.kernel import inlined, kernel, part
 from tidegate.compiled.layout import Records, records
 from tidegate.windows import late_heap
 
@@ -127,7 +127,7 @@ def grown_slots(
     return more_slots, more_notes
 
 
-@kernel
+@part
 def close_gaps(notes, tracked, lane, line):
     """Move a line to the beginning of its array, without gaps."""
     end = 0

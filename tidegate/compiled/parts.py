@@ -1,0 +1,58 @@
+"""Functions that exist only inside compiled functions.
+
+Law: a part is typed and turned into LLVM's language once, then linked into each kernel that needs
+it; only the kernel is optimised and made into machine code. numba by itself does all of that for
+every function, with everything that it calls: for a driver of 140 functions, most of an arrival's
+way was optimised a dozen times over, and compiling took three times as long.
+
+This leans on numba's private parts (`CodeLibrary.finalize`).
+"""
+
+from __future__ import annotations
+
+from itertools import count
+from typing import Any
+
+from numba.core.codegen import JITCodeLibrary
+from numba.core.compiler import Compiler
+
+_numbers = count()
+
+
+class _NoEnvironment:
+    """Parts run in the environment of their kernel and need none of their own."""
+
+    def set_env(self, name: str, environment: Any) -> None:
+        """Nothing to set."""
+
+
+class _PartLibrary(JITCodeLibrary):  # type: ignore[misc]
+    """Code to be linked into others: never optimised, never made into machine code."""
+
+    def finalize(self) -> None:
+        """Link in what this part calls, and nothing else."""
+        self._raise_if_finalized()
+        for library in dict.fromkeys(self._linking_libraries):
+            self._reload_init.update(library._reload_init)
+            self._final_module.link_in(library._get_module_for_linking(), preserve=True)
+        self._finalize_dynamic_globals()
+        self._finalized = True
+
+    def get_pointer_to_function(self, name: str) -> int:
+        """There is no machine code to point to."""
+        self._ensure_finalized()
+        return 0
+
+    @property
+    def codegen(self) -> Any:
+        """What sets the environment of a function."""
+        return _NoEnvironment()
+
+
+class PartCompiler(Compiler):  # type: ignore[misc]
+    """numba's compiler, up to the point where machine code would be made."""
+
+    def __init__(self, typingctx: Any, targetctx: Any, library: Any, *others: Any) -> None:
+        if library is None:
+            library = _PartLibrary(targetctx.codegen(), f"part{next(_numbers)}")
+        super().__init__(typingctx, targetctx, library, *others)

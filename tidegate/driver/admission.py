@@ -1,0 +1,258 @@
+"""An arrival that has probed is retained, or refused.
+
+Law: one `admit` for both ways of ties. The arrival is numbered, a full count window loses its
+oldest tuple, then the budget names victims until there is room; if the arrival itself is worth
+least, it is refused. Under `ties="instant"` the arrival stands in its window already, as a visitor
+that is charged to no account, and is taken out again if it is refused.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from tidegate.binding.spec_records import BTREE, TTREE
+from tidegate.compiled.kernel import inlined, part, step
+from tidegate.driver.leaving import EVICTED, EXPIRED, REFUSED, count, expire_by_count, leave
+from tidegate.driver.observing import importance_of, key_of, settle_key
+from tidegate.driver.prefetching import warm_victim
+from tidegate.estimate import age_curve
+from tidegate.index import inverted, trees
+from tidegate.shed import ages, budget, victims, worth
+from tidegate.shed.shed_records import BY_AGE, BY_KEY, CUMULATIVE, RANDOM, VALUE
+from tidegate.state.indexes import enter_index
+from tidegate.state.join_state import DEPARTURES
+from tidegate.windows import lifetime
+
+DONE, NEED_SLOTS, NEED_NODES, NEED_ARENA, NEED_OUTPUT = range(5)
+NO_VISITOR = -1
+LAST = 2  # precedence of a monitor: it goes after all others
+
+
+@inlined
+def missing_room(state, arrivals, output, stream, arrival):
+    """What must grow or be drained before this arrival can be taken; DONE if nothing."""
+    missing = DONE
+    kind = state.lanes[stream].index
+    if state.pool[0].unused == 0:
+        missing = NEED_SLOTS
+    elif kind == BTREE and not trees.room(state.btree):
+        missing = NEED_NODES
+    elif kind == TTREE and not trees.room(state.ttree):
+        missing = NEED_NODES
+    elif len(state.set_terms) > 0:
+        items = 0
+        for term in range(len(state.set_terms)):
+            items += arrivals.spans[arrival, term, 1]
+        if state.arena_used[0] + items > len(state.arena):
+            missing = NEED_ARENA
+    if state.gate[0].reports_left:
+        # One arrival can make all retained tuples leave, and itself.
+        if len(output.left) - output.filled[DEPARTURES] <= state.pool[0].alive:
+            missing = NEED_OUTPUT
+    return missing
+
+
+@step
+def settle(state, arrivals, stream, arrival, order):
+    """Give the arrival a slot, in its window and in its index. Returns the slot."""
+    time = arrivals.time[arrival]
+    in_order = time >= state.lanes[stream].newest
+    slot = lifetime.occupy(
+        state.slots, state.notes, state.pool, state.lanes, state.lines, stream, time
+    )
+    if state.pool[0].tracked:
+        lifetime.write_note(
+            state.notes, state.pool, state.lanes, state.late, stream, slot, time, order, in_order
+        )
+    state.slots[slot].code = arrivals.code[arrival]
+    state.slots[slot].row = arrivals.row[arrival]
+    if state.gate[0].has_importance:
+        state.importance[slot] = arrivals.importance[arrival]
+    for column in range(state.values.shape[1]):
+        state.values[slot, column] = arrivals.values[arrival, column]
+    for term in range(state.spans.shape[1]):
+        length = arrivals.spans[arrival, term, 1]
+        state.spans[slot, term, 1] = length
+        state.spans[slot, term, 0] = inverted.store(
+            state.arena, state.arena_used, arrivals.items, arrivals.weights,
+            arrivals.spans[arrival, term, 0], length, slot,
+        )  # fmt: skip
+    if arrivals.matchable[arrival]:
+        state.slots[slot].older = -1
+        enter_index(state, stream, slot)
+    else:
+        state.slots[slot].older = lifetime.NOT_INDEXED
+    return slot
+
+
+@inlined
+def take(state, stream):
+    """Count an arrival as taken: it has a number among all, and among those of its stream."""
+    state.lanes[stream].taken += 1
+    state.gate[0].order += 1
+
+
+@inlined
+def number_visitor(state, stream, slot):
+    """A visitor was taken: it gets its numbers."""
+    if not state.lanes[stream].is_time_window:
+        state.notes[slot].mark = state.lanes[stream].taken - 1
+    state.notes[slot].order = state.gate[0].order - 1
+
+
+@part
+def admit(state, shed, arrivals, output, stream, arrival, visitor):
+    """Retain an arrival that was taken, if its window and the budget let it live."""
+    if visitor >= 0:
+        number_visitor(state, stream, visitor)
+    lane = state.lanes[stream]
+    lives = lane.is_time_window or lane.window > 0
+    if lives:
+        if shed is None:
+            expire_by_count(state, shed, output, stream)
+            if visitor < 0:
+                settle(state, arrivals, stream, arrival, state.gate[0].order - 1)
+        else:
+            admit_under_budget(state, shed, arrivals, output, stream, arrival, visitor)
+    else:
+        turn_away(state, shed, arrivals, output, stream, arrival, visitor, EXPIRED)
+    if shed is not None:
+        settle_key(shed, key_of(shed, arrivals, arrival))
+
+
+@inlined
+def turn_away(state, shed, arrivals, output, stream, arrival, visitor, why):
+    """The arrival is not retained."""
+    if visitor < 0:
+        count(state, output, stream, arrivals.row[arrival], why)
+    else:
+        leave(state, shed, output, stream, visitor, why)
+
+
+# --- under a budget ----------------------------------------------------------------------
+
+
+@step
+def admit_under_budget(state, shed, arrivals, output, stream, arrival, visitor):
+    key = key_of(shed, arrivals, arrival)
+    size = arrivals.size[arrival] if state.gate[0].by_bytes else 1
+    priority, basis = appraise(state, shed, arrivals, stream, arrival, key, size)
+    monitor = monitor_for(shed, stream)
+    asked = np.inf if monitor >= 0 else priority
+    expire_by_count(state, shed, output, stream)
+    if make_room(state, shed, output, stream, size, asked, basis):
+        slot = visitor
+        if visitor < 0:
+            slot = settle(state, arrivals, stream, arrival, state.gate[0].order - 1)
+        charge(state, shed, stream, slot, key, size, priority, basis, monitor)
+    else:
+        turn_away(state, shed, arrivals, output, stream, arrival, visitor, REFUSED)
+        if monitor >= 0:
+            age_curve.end(shed.curve, stream, monitor, False)
+
+
+@step
+def appraise(state, shed, arrivals, stream, arrival, key, size):
+    """Priority and basis of an arrival that was just taken."""
+    rule = shed.rule
+    own = importance_of(state, arrivals, arrival)
+    order = state.gate[0].order - 1
+    moment = shed.queues[stream].now
+    # Of an instant's tuples in a count window, only the last is as young as the window.
+    born = moment if state.lanes[stream].is_time_window else state.lanes[stream].taken - 1
+    if rule[0].standing == BY_AGE:
+        stage = ages.stage_of(shed.stages, stream, born, moment)
+        priority, basis = ages.rank(shed.stages, stream, stage, order)
+    else:
+        first = rule[0].first if state.lanes[stream].is_time_window else 0
+        time = worth.windows_since(first, moment, state.lanes[stream].window)
+        basis = worth.basis_of(rule, own, time)
+        counts = shed.frequency.counts
+        if rule[0].standing == BY_KEY:
+            part = worth.key_worth(rule, counts, key, stream)
+            priority = worth.group_priority(rule, part, basis)
+        elif rule[0].kind == VALUE:
+            priority = worth.score(
+                rule, shed.stages, shed.importances, shed.rates, counts, state.gate[0].combine,
+                state.gate[0].has_importance, stream, key, own, born, moment, size,
+            )  # fmt: skip
+        else:
+            random = 0.0
+            if rule[0].kind == RANDOM:
+                random = worth.chance(state.gate[0].seed, stream, state.lanes[stream].taken - 1)
+            priority = worth.at_arrival(rule, counts, key, stream, own, random)
+    return priority, basis
+
+
+@step
+def victim_for(state, shed, stream, priority, basis):
+    """Who goes so that a tuple of this worth can stay; REFUSED if it is the tuple itself."""
+    account = state.lanes[stream].account
+    queues = shed.queues
+    victim = np.int64(budget.REFUSED)
+    precedence = queues[stream].precedence if priority < np.inf else LAST
+    least, lowest, order = priority * queues[stream].factor, basis, state.gate[0].order
+    for lane in range(len(state.lanes)):
+        if state.lanes[lane].account == account:
+            slot, its_priority, its_basis = budget.first_to_go(
+                shed, lane, state.gate[0].combine, state.gate[0].has_importance
+            )
+            its_priority *= queues[lane].factor
+            if slot >= 0 and (
+                queues[lane].precedence < precedence
+                or (
+                    queues[lane].precedence == precedence
+                    and budget.goes_first(
+                        its_priority, its_basis, shed.members[slot].order, least, lowest, order
+                    )
+                )
+            ):
+                victim, precedence = slot, queues[lane].precedence
+                least, lowest, order = its_priority, its_basis, shed.members[slot].order
+    return victim
+
+
+@step
+def make_room(state, shed, output, stream, size, priority, basis):
+    """Evict victims until the arrival fits; False if the arrival is refused instead."""
+    account = state.accounts[state.lanes[stream].account]
+    stays = size <= account.capacity
+    while stays and account.used + size > account.capacity:
+        slot = victim_for(state, shed, stream, priority, basis)
+        stays = slot != budget.REFUSED
+        if stays:
+            loser = np.int64(shed.members[slot].stream)
+            leave(state, shed, output, loser, slot, EVICTED)
+            if shed.rule[0].standing != BY_AGE:
+                victims.drop_top(shed, loser, slot)
+                warm_victim(state, shed, loser)
+    return stays
+
+
+@step
+def charge(state, shed, stream, slot, key, size, priority, basis, monitor):
+    """The tuple in `slot` is retained from now on."""
+    member = shed.members[slot]
+    member.priority = priority
+    if shed.rule[0].kind == CUMULATIVE:
+        member.priority = priority / shed.queues[stream].scale
+    member.basis = basis
+    member.order = state.gate[0].order - 1
+    if state.lanes[stream].is_time_window:
+        member.born = shed.queues[stream].now
+    else:
+        member.born = state.lanes[stream].taken - 1
+    member.cost = size
+    member.stream = stream
+    member.key = key
+    member.monitor = monitor
+    budget.enter(shed, state.lanes[stream].account, state.accounts, slot)
+
+
+@inlined
+def monitor_for(shed, stream):
+    """Whether the tuple just taken is one of those that are kept for their whole life."""
+    monitor = np.int64(age_curve.NO_MONITOR)
+    if shed.rule[0].watched:
+        monitor = age_curve.begin(shed.curve, stream, shed.queues[stream].pace)
+    return monitor

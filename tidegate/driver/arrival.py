@@ -1,0 +1,68 @@
+"""The loop of `ties="arrival"`: expire, probe, emit, admit, for one arrival after the other.
+
+Law: an arrival first probes, then is admitted. The loop owns the order of things: matching belongs
+to `probing`, what leaves to `leaving`, who stays to `admission`, what is learned to `observing`.
+`shed` is None without a budget, and then the code of shedding is not compiled.
+
+The loop stops when it needs something that only Python can give (room for more slots, or a drained
+output), returns what it needs, and goes on when it is called again. `work.progress` says how far it
+came with an arrival; all that was done before the first candidate can be done twice without harm.
+"""
+
+from __future__ import annotations
+
+from tidegate.compiled.kernel import inlined, kernel
+from tidegate.driver.admission import DONE, NEED_OUTPUT, NO_VISITOR, admit, missing_room, take
+from tidegate.driver.leaving import expire
+from tidegate.driver.observing import matched, produced, see
+from tidegate.driver.prefetching import look_ahead
+from tidegate.driver.probing import ANYBODY, emit, find
+from tidegate.state.join_state import FOUND, MATCHES, NOTHING_FOUND
+from tidegate.windows import lifetime
+from tidegate.windows.arrivals import earliest
+
+
+@inlined
+def in_time(gate, time):
+    """Move the clock to `time`; False if `time` is too late to be taken at all."""
+    if time < gate[0].watermark:
+        return False
+    if time > gate[0].clock:
+        gate[0].clock = time
+        if not gate[0].external:
+            gate[0].watermark = time - gate[0].lateness
+    return True
+
+
+@kernel
+def run(state, shed, arrivals, work, output):
+    """Take arrivals one by one until all are taken or something is needed."""
+    cursor = work.cursor
+    progress = work.progress
+    while True:
+        stream = earliest(arrivals.time, cursor, arrivals.end)
+        if stream < 0:
+            return DONE
+        arrival = cursor[stream]
+        if progress[FOUND] == NOTHING_FOUND:
+            if not in_time(state.gate, arrivals.time[arrival]):
+                state.lanes[stream].too_late += 1
+                cursor[stream] += 1
+                continue
+            look_ahead(state, shed, arrivals, stream, arrival)
+            expire(state, shed, output)
+            missing = missing_room(state, arrivals, output, stream, arrival)
+            if missing != DONE:
+                return missing
+            find(state, arrivals, work, stream, arrival)
+        if not emit(state, arrivals, work, output, stream, arrival, ANYBODY):
+            return NEED_OUTPUT
+        take(state, stream)
+        if shed is not None:
+            see(state, shed, arrivals, stream, arrival)
+            produced(shed, arrivals, arrival, progress[MATCHES])
+            matched(state, shed, arrivals, arrival, work, stream, progress[MATCHES])
+        admit(state, shed, arrivals, output, stream, arrival, NO_VISITOR)
+        progress[FOUND] = NOTHING_FOUND
+        lifetime.note_peak(state.pool, state.lanes[stream])
+        cursor[stream] += 1

@@ -1,0 +1,93 @@
+"""A tuple leaves: expired, evicted or refused.
+
+Law: what leaves a window leaves its index, its queue of victims and its account in the same step,
+and is counted once, by the reason why it left. Where the join reports departures, the same step
+writes the payload address to `output.left`; the driver makes sure of room before each arrival.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from tidegate.compiled.kernel import inlined, kernel, part, step
+from tidegate.shed import budget, learning
+from tidegate.shed.shed_records import AGE
+from tidegate.state.indexes import leave_index
+from tidegate.state.join_state import DEPARTURES
+from tidegate.windows import lifetime
+
+EXPIRED, EVICTED, REFUSED = range(3)
+
+
+@inlined
+def count(state, output, stream, row, why):
+    """Count a departure and report it, if the join reports departures."""
+    lane = state.lanes[stream]
+    if why == EXPIRED:
+        lane.expired += 1
+    elif why == EVICTED:
+        lane.evicted += 1
+    else:
+        lane.refused += 1
+    if state.gate[0].reports_left:
+        at = output.filled[DEPARTURES]
+        output.left[at, 0] = stream
+        output.left[at, 1] = row
+        output.left[at, 2] = why
+        output.filled[DEPARTURES] = at + 1
+
+
+@part
+def leave(state, shed, output, stream, slot, why):
+    """Remove a tuple of `stream` from budget, index and window alike."""
+    if shed is not None:
+        if shed.members[slot].order >= 0:
+            complete = why == EXPIRED
+            budget.leave(shed, state.lanes[stream].account, state.accounts, slot, complete)
+            if complete and shed.rule[0].kind == AGE and shed.rule[0].watched:
+                learning.learn_curve(shed, stream)
+    count(state, output, stream, state.slots[slot].row, why)
+    if state.slots[slot].older != lifetime.NOT_INDEXED:
+        leave_index(state, stream, slot)
+    place = state.lanes[stream].begin  # where nothing is noted, only heads of lines leave
+    if state.pool[0].tracked:
+        place = np.int64(state.notes[slot].place)
+        lifetime.drop_note(state.notes, state.pool, state.late, slot)
+    lifetime.vacate(state.slots, state.pool, state.lanes, state.lines, stream, place, slot)
+
+
+@step
+def expire(state, shed, output):
+    """Remove all that is dead at the watermark."""
+    watermark = state.gate[0].watermark
+    line = -1  # first the late tuples of all streams, then line by line
+    while line < len(state.lanes):
+        if line < 0:
+            slot = lifetime.expired_late(state.notes, state.pool, state.late, watermark)
+        else:
+            slot = lifetime.expired_head(
+                state.slots, state.notes, state.lanes, state.lines, line, watermark
+            )
+        if slot < 0:
+            line += 1
+        else:
+            stream = np.int64(state.notes[slot].stream) if line < 0 else np.int64(line)
+            leave(state, shed, output, stream, slot, EXPIRED)
+
+
+@inlined
+def expire_by_count(state, shed, output, stream):
+    """The oldest of a full count window dies by the arrival that was just taken."""
+    if not state.lanes[stream].is_time_window:
+        slot = lifetime.expired_head(state.slots, state.notes, state.lanes, state.lines, stream, 0)
+        while slot >= 0:
+            leave(state, shed, output, stream, slot, EXPIRED)
+            slot = lifetime.expired_head(
+                state.slots, state.notes, state.lanes, state.lines, stream, 0
+            )
+
+
+@kernel
+def expire_now(state, shed, output):
+    """Remove what is dead at the watermark, without an arrival."""
+    expire(state, shed, output)

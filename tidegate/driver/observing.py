@@ -1,0 +1,132 @@
+"""What shedding learns from an arrival and from whom it meets.
+
+Law: every arrival that is taken is seen once, before it is admitted or refused; whoever it met is
+told once. Without a budget none of this is compiled.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from tidegate.compiled.kernel import inlined, part, step
+from tidegate.estimate import frequency, importance
+from tidegate.shed import learning, split, victims
+from tidegate.shed.shed_records import CUMULATIVE, OUTPUT, VALUE
+
+
+@inlined
+def importance_of(state, arrivals, arrival):
+    return arrivals.importance[arrival] if state.gate[0].has_importance else 1.0
+
+
+@part
+def see(state, shed, arrivals, stream, arrival):
+    """Learn from an arrival. Its key, if the policy counts keys, is held until `settle_key`."""
+    rule = shed.rule
+    queues = shed.queues
+    clock = state.gate[0].clock
+    if not rule[0].begun:
+        rule[0].begun = 1
+        rule[0].first = rule[0].faded = clock
+    moment = clock if state.lanes[stream].is_time_window else queues[stream].seen
+    learning.pace(queues, stream, moment, state.lanes[stream].window)
+    for lane in range(len(queues)):
+        is_time_window = state.lanes[lane].is_time_window
+        queues[lane].now = clock if is_time_window else queues[lane].seen - 1
+    if rule[0].planned:
+        queues[stream].arrived += 1.0
+        rule[0].until_plan -= 1
+        if rule[0].until_plan <= 0:
+            split.make(rule, queues, state.lanes)
+    if rule[0].keyed:
+        see_key(state, shed, arrivals, stream, arrival, moment)
+    if rule[0].kind == CUMULATIVE:
+        victims.decay(shed, 1 - stream)
+    elif rule[0].kind == VALUE:
+        if state.gate[0].has_importance:
+            importance.observe(shed.importances, stream, arrivals.importance[arrival])
+        rule[0].refresh -= 1
+        if rule[0].refresh <= 0:
+            learning.refresh(shed, state.gate[0].combine, state.gate[0].has_importance)
+
+
+@step
+def see_key(state, shed, arrivals, stream, arrival, moment):
+    """Count what has left the full windows out and the arrival in; let old evidence fade."""
+    rule = shed.rule
+    book = shed.frequency
+    if rule[0].statistics == frequency.WINDOW:
+        for lane in range(len(state.lanes)):
+            window = state.lanes[lane].window
+            if state.lanes[lane].is_time_window:
+                horizon = state.gate[0].watermark - window
+            else:
+                horizon = shed.queues[lane].seen - window
+            if learning.is_due(book.pages, book.log, lane, horizon):
+                learning.count_out(shed, lane, horizon)
+        if book.pages[stream].length == book.log.shape[1]:
+            frequency.give_up_log(book.book, book.pages, book.log, book.keys)
+            rule[0].statistics = frequency.SKETCHED
+            rule[0].faded = state.gate[0].clock
+            rule[0].quiet = 0
+    elif rule[0].statistics == frequency.FADED or rule[0].statistics == frequency.SKETCHED:
+        rule[0].quiet += 1
+        if rule[0].quiet >= learning.SMALLEST_FADE:
+            elapsed = rule[0].quiet
+            if state.lanes[0].is_time_window or state.lanes[1].is_time_window:
+                elapsed = state.gate[0].clock - rule[0].faded
+            if rule[0].statistics == frequency.SKETCHED:
+                elapsed *= frequency.FADES
+            if elapsed > rule[0].fade_after:
+                learning.fade(shed)
+                rule[0].faded = state.gate[0].clock
+    key = np.int64(frequency.NO_KEY)
+    if arrivals.matchable[arrival]:
+        key = learning.key_for(shed, arrivals.code[arrival])
+    frequency.hold(book.keys, key)
+    learning.count_in(shed, stream, moment, key)
+
+
+@inlined
+def key_of(shed, arrivals, arrival):
+    """The key of an arrival that was seen."""
+    key = np.int64(frequency.NO_KEY)
+    if shed.rule[0].keyed and arrivals.matchable[arrival]:
+        book = shed.frequency
+        key = max(key, frequency.find(book.table, book.keys, arrivals.code[arrival]))
+    return key
+
+
+@inlined
+def produced(shed, arrivals, arrival, count):
+    """An arrival that was seen has completed so many results."""
+    if count > 0 and shed.rule[0].kind == OUTPUT:
+        shed.frequency.counts[key_of(shed, arrivals, arrival), 0] += count
+
+
+@step
+def matched(state, shed, arrivals, arrival, work, stream, count):
+    """The arrival has met the members in `work.found`; what follows for them."""
+    rule = shed.rule
+    kind = rule[0].kind
+    if kind == CUMULATIVE or kind == VALUE or rule[0].watched:
+        weighed = state.gate[0].has_importance
+        now = shed.queues[1 - stream].now
+        for k in range(count):
+            slot = work.found[k]
+            own = state.importance[slot] if weighed else 1.0
+            if rule[0].watched:
+                learning.watch(shed, slot, now)
+            if kind == CUMULATIVE:
+                learning.gain(shed, slot, own, now, state.lanes[1 - stream].window)
+            elif kind == VALUE:
+                partner = importance_of(state, arrivals, arrival)
+                learning.score_again(shed, slot, state.gate[0].combine, weighed, partner)
+
+
+@inlined
+def settle_key(shed, key):
+    """The arrival is admitted or gone: its key is held only by what remembers it."""
+    if shed.rule[0].keyed:
+        book = shed.frequency
+        frequency.let_go(book.book, book.table, book.keys, key)

@@ -1,0 +1,159 @@
+"""Memory that will be needed soon is asked for ahead of time.
+
+A window join jumps from tuple to tuple all over its windows. Everything here only asks the CPU to
+bring memory near; leaving all of it out changes no result, only the speed. What a fetch needs to
+know was fetched by one that looks further ahead.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from tidegate.binding.spec_records import HASH
+from tidegate.compiled import layout
+from tidegate.compiled.kernel import inlined, step
+from tidegate.estimate import frequency
+from tidegate.index import hash_table
+from tidegate.shed.shed_records import BY_AGE, BY_KEY, CUMULATIVE, VALUE
+
+# How many tuples of a stream ahead something is fetched: far enough to hide a cache miss, near
+# enough to be still there.
+FAR, NEAR, NEXT = 16, 8, 4
+
+
+@step
+def look_ahead(state, shed, arrivals, stream, arrival):
+    """Bring near what the next arrivals, the next expiries and the next victims will touch."""
+    last = arrivals.end[stream] - 1
+    far = arrivals.code[min(arrival + FAR, last)]
+    near = arrivals.code[min(arrival + NEAR, last)]
+    next_ = arrivals.code[min(arrival + NEXT, last)]
+    other = 1 - stream
+    hashed = state.lanes[stream].index == HASH or state.lanes[other].index == HASH
+    if hashed:
+        warm_index(state, stream, far, near, next_)
+    if shed is None:
+        if hashed:
+            warm_expiring(state, stream)
+    else:
+        if state.lanes[other].index == HASH:
+            warm_met(state, shed, other, next_)
+        if shed.rule[0].keyed:
+            warm_keys(shed, stream, far, near, next_)
+        warm_expiring_members(state, shed, stream)
+        if shed.rule[0].standing != BY_AGE:
+            warm_around_victim(state, shed, stream)
+
+
+@inlined
+def warm_index(state, stream, far, near, next_):
+    """The chains that the next arrivals will probe and join."""
+    other = 1 - stream
+    hash_table.warm_bucket(state.buckets, hash_table.bucket_of(state.buckets, far))
+    bucket = hash_table.bucket_of(state.buckets, near)
+    hash_table.warm_chain(state.buckets, state.slots, other, hash_table.OLDEST, bucket)
+    hash_table.warm_chain(state.buckets, state.slots, stream, hash_table.NEWEST, bucket)
+    bucket = hash_table.bucket_of(state.buckets, next_)
+    hash_table.warm_second(state.buckets, state.slots, other, bucket)
+
+
+@inlined
+def warm_expiring(state, stream):
+    """The head of a stream's line leaves next: its bucket."""
+    lane = state.lanes[stream]
+    if lane.begin + NEAR < lane.end:
+        slot = state.lines[stream, lane.begin + NEAR]
+        if slot >= 0:
+            bucket = hash_table.bucket_of(state.buckets, state.slots[slot].code)
+            hash_table.warm_bucket(state.buckets, bucket)
+
+
+# --- under a budget ----------------------------------------------------------------------
+
+
+@inlined
+def warm_met(state, shed, other, next_):
+    """The first member that an arrival will meet, if meeting changes members."""
+    if shed.rule[0].kind == CUMULATIVE or shed.rule[0].kind == VALUE or shed.rule[0].watched:
+        bucket = hash_table.bucket_of(state.buckets, next_)
+        slot = np.int64(state.buckets[bucket, other, hash_table.OLDEST])
+        if slot >= 0:
+            layout.warm(shed.members, slot)
+
+
+@inlined
+def warm_keys(shed, stream, far, near, next_):
+    """The keys of the next arrivals and of those soon counted out; by key, whom they will join."""
+    book = shed.frequency
+    frequency.warm_place(book.table, far)
+    key = np.int64(max(0, book.table[frequency.place_of(book.table, near)]))
+    layout.warm(book.keys, key)
+    key = np.int64(max(0, book.table[frequency.place_of(book.table, next_)]))
+    warm_root(shed, key, stream)
+    if shed.rule[0].statistics == frequency.WINDOW:
+        key = frequency.line_ahead(book.pages, book.log, stream, FAR)
+        layout.warm(book.keys, key)
+        key = frequency.line_ahead(book.pages, book.log, stream, NEAR)
+        frequency.warm_place(book.table, book.keys[key].code)
+        warm_root(shed, key, 1 - stream)
+
+
+@inlined
+def warm_root(shed, key, stream):
+    if shed.rule[0].standing == BY_KEY:
+        slot = np.int64(shed.groups[key, stream].root)
+        if slot >= 0:
+            layout.warm(shed.members, slot)
+
+
+@inlined
+def warm_slot(state, shed, slot):
+    layout.warm(shed.members, slot)
+    layout.warm(state.slots, slot)
+    layout.warm(state.notes, slot)
+
+
+@inlined
+def warm_victim(state, shed, stream):
+    """The next victim is at the top of its queue: what the entry names."""
+    if shed.queues[stream].near > 0:
+        holder = np.int64(shed.heaps[stream, 0].holder)
+        if shed.rule[0].standing == BY_KEY:
+            layout.warm(shed.frequency.keys, holder)
+        else:
+            warm_slot(state, shed, holder)
+
+
+@inlined
+def warm_around_victim(state, shed, stream):
+    """What the entry of the next victim names is near by now: what that names in turn."""
+    if shed.queues[stream].near > 0:
+        holder = np.int64(shed.heaps[stream, 0].holder)
+        if shed.rule[0].standing == BY_KEY:
+            slot = np.int64(shed.groups[holder, stream].root)
+            code = shed.frequency.keys[holder].code
+            if slot >= 0:
+                warm_slot(state, shed, slot)
+        else:
+            code = state.slots[holder].code
+            if shed.rule[0].keyed:
+                key = np.int64(shed.members[holder].key)
+                layout.warm(shed.frequency.keys, key)
+        hash_table.warm_bucket(state.buckets, hash_table.bucket_of(state.buckets, code))
+
+
+@inlined
+def warm_expiring_members(state, shed, stream):
+    """The heads of a stream's line leave next, if nobody evicts them before."""
+    lane = state.lanes[stream]
+    if lane.begin + FAR < lane.end:
+        slot = np.int64(state.lines[stream, lane.begin + FAR])
+        if slot >= 0:
+            warm_slot(state, shed, slot)
+        slot = np.int64(state.lines[stream, lane.begin + NEAR])
+        if slot >= 0:
+            bucket = hash_table.bucket_of(state.buckets, state.slots[slot].code)
+            hash_table.warm_bucket(state.buckets, bucket)
+            if shed.rule[0].keyed:
+                key = np.int64(shed.members[slot].key)
+                layout.warm(shed.frequency.keys, key)
