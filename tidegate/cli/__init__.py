@@ -15,6 +15,7 @@ from typer.main import get_command
 
 from tidegate.cli import bench, demo, join, optimum, reproduce, version
 from tidegate.cli.screen import say
+from tidegate.compiled.versions import UntestedVersionError
 from tidegate.spec import TidegateError
 
 BAD_INPUT = 2
@@ -46,7 +47,7 @@ def run(arguments: list[str]) -> int:
         # Not standalone: errors of usage come here too, instead of being printed as a box.
         status = get_command(app).main(arguments, "tidegate", standalone_mode=False)
         sys.stdout.flush()
-    except TidegateError as error:
+    except (TidegateError, UntestedVersionError) as error:
         return _bad_input(str(error))
     except (KeyboardInterrupt, typer.Abort):
         say("tidegate: stopped before the end")
