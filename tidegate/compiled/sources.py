@@ -12,6 +12,7 @@ This module needs neither numba nor numpy, so that it also serves where only Pyt
 from __future__ import annotations
 
 import hashlib
+import os
 import re
 import sys
 from functools import cache
@@ -83,12 +84,19 @@ def _package() -> dict[str, bytes]:
 
 @cache
 def digest_of(module: str) -> str:
-    """The digest of a module as it was imported; kernels of tests lie outside the package."""
-    if module in _package():
-        return digest_in(module, _package())
-    file = getattr(sys.modules.get(module), "__file__", None)
-    text = Path(file).read_bytes() if file else b""
-    return digest_in(module, {**_package(), module: text})
+    """The digest of a module as it was imported; kernels of tests lie outside the package.
+
+    Where the text cannot be read, code gets a name that no other process looks for.
+    """
+    try:
+        if module in _package():
+            return digest_in(module, _package())
+        file = getattr(sys.modules.get(module), "__file__", None) or ""
+        if file.endswith(".py") and not module.startswith(f"{PACKAGE}."):
+            return digest_in(module, {**_package(), module: Path(file).read_bytes()})
+    except OSError:
+        pass
+    return os.urandom(8).hex()
 
 
 def package_digests() -> set[str]:
