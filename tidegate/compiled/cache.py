@@ -33,6 +33,7 @@ from numba.core import caching, sigutils
 from numba.core import config as numba_config
 from numba.core.compiler import CompileResult
 from numba.core.compiler_lock import global_compiler_lock
+from numba.core.registry import cpu_target
 from numba.core.serialize import dumps
 
 from tidegate.compiled.places import cache_folder, mark_used, places, remove_unused
@@ -90,14 +91,21 @@ def runnable_targets(own: Target) -> tuple[Target, ...]:
     return (own, baseline) if runs and baseline != own else (own,)
 
 
-def _short(*parts: Any, size: int = 8) -> str:
+def short_name(*parts: Any, size: int = 8) -> str:
+    """A digest of values that are equal exactly where their texts are."""
     return hashlib.blake2b(repr(parts).encode(), digest_size=size).hexdigest()
+
+
+def own_target() -> Target:
+    """The CPU that functions are compiled for here."""
+    target: Target = cpu_target.target_context.codegen().magic_tuple()
+    return target
 
 
 @cache
 def environment() -> str:
     """A name for all but the sources and the CPU that code depends on."""
-    return _short(
+    return short_name(
         sys.implementation.cache_tag,
         sysconfig.get_config_var("SOABI"),
         sysconfig.get_platform(),
@@ -159,7 +167,8 @@ class KeptCode(caching._Cache):  # type: ignore[misc]
     def file_name(self, signature: Any, target: Target) -> str:
         """The name of the file of one overload, the same in all places."""
         arguments, _ = sigutils.normalize_signature(signature)
-        return f"{self._name}-{_short(target, list(map(described, arguments)), self._text)}{SUFFIX}"
+        kinds = list(map(described, arguments))
+        return f"{self._name}-{short_name(target, kinds, self._text)}{SUFFIX}"
 
     def names(self, signature: Any, codegen: Any) -> list[str]:
         """The files that would serve on this machine, its own first, with their folder."""

@@ -45,12 +45,12 @@ def kernel(function: Callable[..., Any]) -> Any:
 
 def routine(function: Callable[..., Any]) -> Any:
     """A kernel that only kernels call. LLVM decides whether it becomes part of its callers."""
-    return _compiled(function, no_cpython_wrapper=True)
+    return _only_for_kernels(_compiled(function, no_cpython_wrapper=True))
 
 
 def step(function: Callable[..., Any]) -> Any:
     """A kernel that only kernels call, compiled once and then made part of each caller by LLVM."""
-    return _compiled(function, no_cpython_wrapper=True, forceinline=True)
+    return _only_for_kernels(_compiled(function, no_cpython_wrapper=True, forceinline=True))
 
 
 def inlined(function: Callable[..., Any]) -> Any:
@@ -71,6 +71,24 @@ def _compiled(function: Callable[..., Any], **options: Any) -> Any:
         return template([_plain(kind) for kind in args], {k: _plain(v) for k, v in kws.items()})
 
     compiled.get_call_template = get_call_template
+    return compiled
+
+
+def _only_for_kernels(compiled: Any) -> Any:
+    """Refuse calls from Python: numba would jump to the wrapper that is not there, and crash."""
+    if not numba_config.DISABLE_JIT:
+
+        def refuse(*args: Any, **kws: Any) -> None:
+            raise TypeError(
+                f"{compiled.py_func.__name__} is compiled for calls from kernels only; make it a "
+                "kernel to call it from Python"
+            )
+
+        def keep_from_python(*overload: Any) -> None:
+            """numba's table of what Python calls stays empty, so that it asks `refuse`."""
+
+        compiled._compile_for_args = refuse
+        compiled._insert = keep_from_python
     return compiled
 
 

@@ -18,7 +18,7 @@ from typing import NamedTuple
 import numpy as np
 
 from tidegate.compiled.frames import frame
-from tidegate.compiled.kernel import kernel
+from tidegate.compiled.kernel import kernel, routine
 from tidegate.index.node_search import (
     NONE,
     Array,
@@ -107,7 +107,7 @@ def room(tree: Tree) -> bool:
     return tree.leaf_pool[0] >= 1 and tree.inner_pool[0] >= DEEPEST
 
 
-@kernel
+@routine
 def _descend(tree: Tree, stream: int, key: int, slot: int) -> tuple[int, int]:
     """The leaf where (`key`, `slot`) belongs, and the comparisons made; notes the path."""
     node = tree.root[stream]
@@ -138,7 +138,7 @@ def insert(tree: Tree, stream: int, key: int, slot: int) -> int:
     return comparisons + steps
 
 
-@kernel
+@routine
 def _split_leaf(
     tree: Tree, stream: int, leaf: int, position: int, key: int, slot: int
 ) -> tuple[int, int]:
@@ -163,7 +163,7 @@ def _split_leaf(
     return right, position - kept
 
 
-@kernel
+@routine
 def _attach(tree: Tree, stream: int, key: int, slot: int, right: int) -> None:
     """Enter a new right half and its separator into the inner nodes, which may split in turn."""
     size = tree.leaf_keys.shape[1]
@@ -211,7 +211,7 @@ def remove(tree: Tree, stream: int, key: int, slot: int) -> int:
     return comparisons + steps
 
 
-@kernel
+@routine
 def _refill_leaf(tree: Tree, stream: int, least: int) -> None:
     """Share with a neighbour under the same parent, or merge where two leaves are too many."""
     level = tree.height[stream] - 1
@@ -236,7 +236,7 @@ def _refill_leaf(tree: Tree, stream: int, least: int) -> None:
         _detach(tree, stream, level, between)
 
 
-@kernel
+@routine
 def _detach(tree: Tree, stream: int, level: int, between: int) -> None:
     """Take a separator and the child right of it out of its node; refill upwards if needed."""
     least = tree.leaf_keys.shape[1] // 2
@@ -259,7 +259,7 @@ def _detach(tree: Tree, stream: int, level: int, between: int) -> None:
         give(tree.inner_pool, root)
 
 
-@kernel
+@routine
 def _merge_inner(tree: Tree, parent: int, between: int, least: int) -> bool:
     """Merge the children at both sides of a separator, or share if both can be half full.
 

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from tidegate.compiled.kernel import kernel
+from tidegate.compiled.kernel import kernel, routine
 from tidegate.index import hash_table
 
 POSTING = np.dtype(
@@ -42,21 +42,21 @@ def store(arena, used, items, weights, begin, length, slot):
     return place
 
 
-@kernel
+@routine
 def insert(lists, arena, stream, begin, length):
     for place in range(begin, begin + length):
         bucket = hash_table.bucket_of(lists, arena[place].member)
         hash_table.insert(lists, arena, stream, bucket, place)
 
 
-@kernel
+@routine
 def remove(lists, arena, stream, begin, length):
     for place in range(begin, begin + length):
         bucket = hash_table.bucket_of(lists, arena[place].member)
         hash_table.remove(lists, arena, stream, bucket, place)
 
 
-@kernel
+@routine
 def probe(lists, arena, totals, stream, items, weights, begin, length, weighted, at_least, found):
     """Write the slots of `stream` whose set reaches `at_least` with the given one into `found`.
 
@@ -91,7 +91,7 @@ def probe(lists, arena, totals, stream, items, weights, begin, length, weighted,
     return count, comparisons
 
 
-@kernel
+@routine
 def common(arena, begin, length, items, weights, other_begin, other_length, weighted):
     """The same measure of two sorted sets, without the index: by merging."""
     total = 0.0

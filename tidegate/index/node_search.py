@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tidegate.compiled.kernel import kernel
+from tidegate.compiled.kernel import routine
 
 Array = npt.NDArray[Any]
 
@@ -44,7 +44,7 @@ def doubled_rows(array: Array) -> Array:
     return np.concatenate([array, np.zeros_like(array)])
 
 
-@kernel
+@routine
 def take(pool: Array) -> int:
     """Take a free row out of the pool, which must not be empty."""
     free = pool[0]
@@ -52,14 +52,14 @@ def take(pool: Array) -> int:
     return pool[free]
 
 
-@kernel
+@routine
 def give(pool: Array, node: int) -> None:
     """Put a row back into the pool."""
     pool[0] += 1
     pool[pool[0]] = node
 
 
-@kernel
+@routine
 def first_key_at_least(keys: Array, node: int, start: int, count: int, key: int) -> tuple[int, int]:
     """First position in `start..count` whose key is >= `key`, and the comparisons it took.
 
@@ -78,7 +78,7 @@ def first_key_at_least(keys: Array, node: int, start: int, count: int, key: int)
     return base, comparisons
 
 
-@kernel
+@routine
 def first_entry_at_least(
     keys: Array, slots: Array, node: int, count: int, key: int, slot: int
 ) -> tuple[int, int]:
@@ -103,13 +103,13 @@ def first_entry_at_least(
     return first, comparisons
 
 
-@kernel
+@routine
 def slot_at(slots: Array, node: int, position: int) -> np.int64:
     """One slot as a 64-bit number, so that functions which take a slot are compiled only once."""
     return np.int64(slots[node, position])
 
 
-@kernel
+@routine
 def open_gap(array: Array, node: int, position: int, count: int, width: int) -> None:
     """Move what stands from `position` on up by `width` places."""
     row = np.uintp(node)
@@ -117,7 +117,7 @@ def open_gap(array: Array, node: int, position: int, count: int, width: int) -> 
         array[row, np.uintp(i + width)] = array[row, np.uintp(i)]
 
 
-@kernel
+@routine
 def close_gap(array: Array, node: int, position: int, count: int, width: int) -> None:
     """Move what stands from `position` + `width` on down by `width` places."""
     row = np.uintp(node)
@@ -125,7 +125,7 @@ def close_gap(array: Array, node: int, position: int, count: int, width: int) ->
         array[row, np.uintp(i - width)] = array[row, np.uintp(i)]
 
 
-@kernel
+@routine
 def put_entry(
     keys: Array, slots: Array, node: int, position: int, count: int, key: int, slot: int
 ) -> None:
@@ -136,14 +136,14 @@ def put_entry(
     slots[node, position] = slot
 
 
-@kernel
+@routine
 def drop_entry(keys: Array, slots: Array, node: int, position: int, count: int) -> None:
     """Remove the entry at `position` of a node that held `count`."""
     close_gap(keys, node, position, count, 1)
     close_gap(slots, node, position, count, 1)
 
 
-@kernel
+@routine
 def share(
     array: Array, left: int, left_count: int, right: int, right_count: int, target: int
 ) -> None:
@@ -164,7 +164,7 @@ def share(
             array[right, i] = array[left, target + i]
 
 
-@kernel
+@routine
 def report(
     keys: Array,
     slots: Array,

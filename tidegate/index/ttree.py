@@ -20,7 +20,7 @@ from typing import NamedTuple
 import numpy as np
 
 from tidegate.compiled.frames import frame
-from tidegate.compiled.kernel import kernel
+from tidegate.compiled.kernel import kernel, routine
 from tidegate.index.node_search import (
     NONE,
     Array,
@@ -92,7 +92,7 @@ def room(tree: Tree) -> bool:
     return tree.pool[0] >= 1
 
 
-@kernel
+@routine
 def _bounding(tree: Tree, stream: int, key: int, slot: int) -> tuple[int, int, int]:
     """Where (`key`, `slot`) belongs: node, side of it, and the comparisons made.
 
@@ -151,7 +151,7 @@ def insert(tree: Tree, stream: int, key: int, slot: int) -> int:
     return comparisons
 
 
-@kernel
+@routine
 def _put(tree: Tree, node: int, position: int, key: int, slot: int) -> None:
     """Insert an entry into a node that has a free place."""
     count = tree.links[node, COUNT]
@@ -159,7 +159,7 @@ def _put(tree: Tree, node: int, position: int, key: int, slot: int) -> None:
     tree.links[node, COUNT] = count + 1
 
 
-@kernel
+@routine
 def _insert_between(tree: Tree, stream: int, before: int, after: int, key: int, slot: int) -> None:
     """Insert an entry that lies between two neighbours: in one of them, or in a new leaf."""
     size = tree.keys.shape[1]
@@ -171,7 +171,7 @@ def _insert_between(tree: Tree, stream: int, before: int, after: int, key: int, 
         _new_leaf(tree, stream, before, after, key, slot)
 
 
-@kernel
+@routine
 def _new_leaf(tree: Tree, stream: int, before: int, after: int, key: int, slot: int) -> None:
     """Hang a leaf with one entry between two neighbours that are full or NONE.
 
@@ -201,7 +201,7 @@ def _new_leaf(tree: Tree, stream: int, before: int, after: int, key: int, slot: 
     _rebalance(tree, stream, parent)
 
 
-@kernel
+@routine
 def _join_neighbours(tree: Tree, before: int, after: int) -> None:
     if before != NONE:
         tree.links[before, NEXT] = after
@@ -209,18 +209,18 @@ def _join_neighbours(tree: Tree, before: int, after: int) -> None:
         tree.links[after, PREVIOUS] = before
 
 
-@kernel
+@routine
 def _height(tree: Tree, node: int, side: int) -> int:
     child = tree.links[node, side]
     return 0 if child == NONE else tree.links[child, HEIGHT]
 
 
-@kernel
+@routine
 def _set_height(tree: Tree, node: int) -> None:
     tree.links[node, HEIGHT] = 1 + max(_height(tree, node, LEFT), _height(tree, node, RIGHT))
 
 
-@kernel
+@routine
 def _replace_child(tree: Tree, stream: int, old: int, new: int) -> int:
     """Put the subtree `new` (or NONE) where `old` hangs; returns the parent."""
     parent = tree.links[old, PARENT]
@@ -233,7 +233,7 @@ def _replace_child(tree: Tree, stream: int, old: int, new: int) -> int:
     return parent
 
 
-@kernel
+@routine
 def _lift(tree: Tree, stream: int, top: int, side: int) -> int:
     """Rotate: the child of `top` at `side` takes its place and becomes its parent."""
     links = tree.links
@@ -250,7 +250,7 @@ def _lift(tree: Tree, stream: int, top: int, side: int) -> int:
     return child
 
 
-@kernel
+@routine
 def _rebalance(tree: Tree, stream: int, node: int) -> None:
     """Restore heights, balance and the fill of inner nodes from `node` up to the root.
 
@@ -276,7 +276,7 @@ def _rebalance(tree: Tree, stream: int, node: int) -> None:
             node = tree.links[node, PARENT]
 
 
-@kernel
+@routine
 def _missing(tree: Tree, node: int) -> int:
     """How many entries a node lacks; none unless it has two children."""
     if tree.links[node, LEFT] == NONE or tree.links[node, RIGHT] == NONE:
@@ -284,7 +284,7 @@ def _missing(tree: Tree, node: int) -> int:
     return least_inside(tree.keys.shape[1]) - tree.links[node, COUNT]
 
 
-@kernel
+@routine
 def _borrow(tree: Tree, donor: int, node: int, wanted: int) -> bool:
     """Move up to `wanted` entries from the end of the node before; true if that emptied it."""
     links = tree.links
@@ -298,7 +298,7 @@ def _borrow(tree: Tree, donor: int, node: int, wanted: int) -> bool:
     return left == 0
 
 
-@kernel
+@routine
 def _drop(tree: Tree, stream: int, node: int) -> int:
     """Take a node with at most one child out of the tree; returns the node above."""
     links = tree.links
@@ -331,7 +331,7 @@ def remove(tree: Tree, stream: int, key: int, slot: int) -> int:
     return comparisons + steps
 
 
-@kernel
+@routine
 def _merge_child(tree: Tree, stream: int, node: int) -> None:
     """Let a node with one child, a leaf, take over its entries where they fit."""
     links = tree.links
