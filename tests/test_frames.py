@@ -15,7 +15,7 @@ from numba import typeof
 
 import tidegate as tg
 from tidegate.compiled.frames import Frame, frame
-from tidegate.compiled.kernel import kernel, step
+from tidegate.compiled.kernel import kernel, part, step
 from tidegate.compiled.layout import beside, copy, records
 
 PAIR = np.dtype([("number", np.int64), ("half", np.float32)])
@@ -92,3 +92,20 @@ def test_one_driver_serves_all_policies() -> None:
         kinds.add(typeof(restored._shed))
     assert len(kinds) == 1
     assert all(isinstance(kind, Frame) for kind in kinds)
+
+
+@part
+def _halved(value):
+    return value / 2
+
+
+@kernel
+def quartered(value):
+    return _halved(_halved(value))
+
+
+def test_what_only_kernels_call_is_refused_to_python() -> None:
+    for _ in range(2):  # before and after a kernel had it compiled
+        with pytest.raises(TypeError, match="for calls from kernels only"):
+            _halved(1.0)
+        assert quartered(8.0) == 2.0

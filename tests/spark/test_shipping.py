@@ -13,7 +13,8 @@ import pyarrow as pa
 from pyspark import cloudpickle
 from pyspark.sql import types as T  # noqa: N812
 
-from tidegate.compiled import kernel
+from tidegate.compiled.places import cache_folder
+from tidegate.compiled.sources import digest_of
 from tidegate.spark.delivery import Delivery
 from tidegate.spark.processor import JoinPlan
 from tidegate.spark.routing import Routing
@@ -70,10 +71,14 @@ def test_machine_code_is_shared_with_a_zip_file(tmp_path: Path) -> None:
     with zipfile.ZipFile(path, "w") as archive:
         for source in (REPOSITORY / "tidegate").rglob("*.py"):
             archive.write(source, source.relative_to(REPOSITORY))
-    code = "import tidegate.compiled.kernel as k; print(k.__file__, k.cache_folder())"
-    where, folder = run(code, str(path)).split()
+    code = (
+        "import tidegate.compiled.places as p; import tidegate.compiled.sources as s; "
+        "print(p.__file__, p.cache_folder(), s.digest_of('tidegate.index.btree'))"
+    )
+    where, folder, digest = run(code, str(path)).split()
     assert where.startswith(str(path))
-    assert folder == str(kernel.cache_folder())
+    assert folder == str(cache_folder())
+    assert digest == digest_of("tidegate.index.btree")
 
 
 def test_workers_that_only_pack_do_not_load_numba() -> None:

@@ -1,4 +1,4 @@
-"""The command line: `tidegate join | optimum | demo | reproduce | bench | version`.
+"""The command line: `tidegate join | optimum | demo | reproduce | bench | warm | version`.
 
 Law: standard output carries the answer and nothing else, standard error all that is said on the
 way. Bad input ends with status 2 and one sentence, never with a traceback. A command imports what
@@ -13,8 +13,9 @@ import sys
 import typer
 from typer.main import get_command
 
-from tidegate.cli import bench, demo, join, optimum, reproduce, version
+from tidegate.cli import bench, demo, join, optimum, reproduce, version, warm
 from tidegate.cli.screen import say
+from tidegate.compiled.versions import UntestedVersionError
 from tidegate.spec import TidegateError
 
 BAD_INPUT = 2
@@ -32,6 +33,7 @@ app.command("optimum")(optimum.optimum)
 app.command("demo")(demo.demo)
 app.command("reproduce")(reproduce.reproduce)
 app.command("bench")(bench.bench)
+app.command("warm")(warm.warm)
 app.command("version")(version.version)
 
 
@@ -46,7 +48,7 @@ def run(arguments: list[str]) -> int:
         # Not standalone: errors of usage come here too, instead of being printed as a box.
         status = get_command(app).main(arguments, "tidegate", standalone_mode=False)
         sys.stdout.flush()
-    except TidegateError as error:
+    except (TidegateError, UntestedVersionError) as error:
         return _bad_input(str(error))
     except (KeyboardInterrupt, typer.Abort):
         say("tidegate: stopped before the end")

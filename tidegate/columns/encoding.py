@@ -16,7 +16,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from tidegate.compiled.kernel import kernel
+from tidegate.compiled.kernel import kernel, part
+from tidegate.compiled.layout import read_only
 from tidegate.spec import TidegateError
 
 Codes = NDArray[np.int64]
@@ -161,7 +162,7 @@ def real_numbers(array: pa.Array) -> NDArray[np.float64]:
     return array.to_numpy(zero_copy_only=False) + 0.0
 
 
-@kernel
+@part
 def _mixed(state, word):
     state = (state ^ word) * _MIX_1
     state ^= state >> _SHIFT
@@ -199,7 +200,7 @@ def _bytes_of(array: pa.Array) -> tuple[NDArray[np.int64], NDArray[np.uint8]]:
     if where is None or len(where) < count + 1:
         where = np.zeros(count + 1, np.int64)
     content = np.frombuffer(data, np.uint8) if data else np.zeros(0, np.uint8)
-    return where, content
+    return read_only(where), read_only(content)
 
 
 def _mix_into(array: pa.Array, codes: NDArray[np.uint64]) -> None:
@@ -211,11 +212,12 @@ def _mix_into(array: pa.Array, codes: NDArray[np.uint64]) -> None:
         raw = np.frombuffer(array.buffers()[1], np.uint64)
         for word in range(words):
             begin = array.offset * words + word
-            _hash_words(raw[begin : begin + words * len(array) : words][: len(array)].copy(), codes)
+            part = raw[begin : begin + words * len(array) : words][: len(array)].copy()
+            _hash_words(read_only(part), codes)
     elif pa.types.is_floating(kind):
-        _hash_words(real_numbers(array).view(np.uint64), codes)
+        _hash_words(read_only(real_numbers(array).view(np.uint64)), codes)
     elif not pa.types.is_null(kind):
-        _hash_words(whole_numbers(array).view(np.uint64), codes)
+        _hash_words(read_only(whole_numbers(array).view(np.uint64)), codes)
 
 
 def _own_code(kind: pa.DataType) -> bool:

@@ -20,6 +20,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from tidegate.compiled.kernel import kernel
+from tidegate.compiled.layout import read_only
 
 Addresses = NDArray[np.int64]
 
@@ -98,11 +99,12 @@ def _picked(arrays: list[pa.Array], addresses: Addresses, base: int) -> list[pa.
     ends = np.cumsum([-(-count * np.dtype(width).itemsize // 64) * 64 for width in widths])
     block = pa.allocate_buffer(int(ends[-1]) if len(ends) else 0)
     bytes_of_block = np.frombuffer(block, np.uint8)
+    addresses = read_only(addresses)
     picked = []
     begin = 0
     for array, width, end in zip(arrays, widths, ends, strict=True):
         values = np.frombuffer(array.buffers()[1], width)[array.offset :][: len(array)]
-        _pick(values, addresses, base, bytes_of_block[begin:end].view(width)[:count])
+        _pick(read_only(values), addresses, base, bytes_of_block[begin:end].view(width)[:count])
         buffers = [None, block.slice(begin, count * np.dtype(width).itemsize)]
         picked.append(pa.Array.from_buffers(array.type, count, buffers))
         begin = end

@@ -13,7 +13,7 @@ from numba import types
 from numba.core import config as numba_config
 from numba.extending import intrinsic
 
-from tidegate.compiled.kernel import kernel
+from tidegate.compiled.kernel import part
 
 # Interpreted mode (NUMBA_DISABLE_JIT=1) has no addresses: a number stands for the function.
 INTERPRETED: list[Callable[..., bool]] = []
@@ -49,4 +49,4 @@ def _holds_interpreted(address, first_values, first, second_values, second, colu
     return INTERPRETED[address](first_values[first, column:], second_values[second, column:])
 
 
-holds = _holds_interpreted if numba_config.DISABLE_JIT else kernel(_holds)
+holds = _holds_interpreted if numba_config.DISABLE_JIT else part(_holds)

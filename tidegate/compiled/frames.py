@@ -28,6 +28,8 @@ from numba.core.typing.typeof import typeof, typeof_impl
 from numba.extending import NativeValue, lower_getattr_generic, models, register_model, unbox
 from numpy.typing import NDArray
 
+from tidegate.compiled.cache import described
+
 Cls = TypeVar("Cls", bound=type)
 
 _BYTES = ir.IntType(8).as_pointer()
@@ -40,7 +42,9 @@ class Frame(types.Type):  # type: ignore[misc]
     def __init__(self, instance_class: Any, kinds: tuple[types.Type, ...]) -> None:
         self.instance_class = instance_class
         self.kinds = kinds
-        digest = hashlib.blake2b(repr(kinds).encode(), digest_size=8).hexdigest()
+        # The type's name is what compiled code is found by, and code knows a field by its place.
+        layout = (instance_class._fields, tuple(map(described, kinds)))
+        digest = hashlib.blake2b(repr(layout).encode(), digest_size=8).hexdigest()
         super().__init__(f"{instance_class.__module__}.{instance_class.__name__}.{digest}")
 
     def place_of(self, name: str) -> int:

@@ -34,6 +34,17 @@ def zeros(shape: int | tuple[int, ...], kind: Any) -> NDArray[Any]:
     return block[begin : begin + size].view(kind).reshape(shape)
 
 
+def read_only(array: NDArray[Any]) -> NDArray[Any]:
+    """The array as one that cannot be written.
+
+    To numba that is another type. What comes from Arrow may be either, and a kernel that only reads
+    would be compiled for both.
+    """
+    view = array.view()
+    view.flags.writeable = False
+    return view
+
+
 def beside(length: int, **columns: tuple[Any, int]) -> dict[str, Any]:
     """Zeroed arrays [index, column], each given as (type, number of columns), row beside row.
 

@@ -25,6 +25,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
+from tidegate.compiled.places import private_folder
 from tidegate.spark.engines import EngineKey, Entry, Outcome, Push, Resident, Residents
 from tidegate.spark.packing import decode, encode
 
@@ -217,7 +218,9 @@ class Desk:
         with self._lock:
             if self._process == os.getpid():
                 return True
-            if not HAS_SOCKETS or len(_own_address()) > LONGEST_ADDRESS or not _private_folder():
+            if not HAS_SOCKETS or len(_own_address()) > LONGEST_ADDRESS:
+                return False
+            if not private_folder(_folder()):
                 return False
             link = socket.socket(socket.AF_UNIX)
             with contextlib.suppress(FileNotFoundError):
@@ -239,13 +242,6 @@ class Desk:
 
 
 _desk = Desk()
-
-
-def _private_folder() -> bool:
-    folder = _folder()
-    folder.mkdir(mode=0o700, exist_ok=True)
-    state = folder.lstat()
-    return state.st_uid == os.getuid() and state.st_mode & 0o077 == 0
 
 
 def _serve(wire: Wire) -> None:

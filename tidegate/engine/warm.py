@@ -1,0 +1,233 @@
+"""Compile all that this version can need, before anybody waits for it.
+
+Law: after `warm`, no join compiles anything. What is compiled depends on the types that the driver
+is called with, and those on a few options only; `join_cases` is the list of them. Each case runs a
+real, small join through `JoinEngine`, so the list stays right when the driver changes. Cases run in
+as many processes as there are cores; a lock (`compiled.turns`) sees to it that what two cases share
+is compiled once.
+
+A file beside the code names all files that the cases used. Where all are still there, there is
+nothing to do.
+"""
+
+from __future__ import annotations
+
+import json
+import multiprocessing
+import os
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from dataclasses import dataclass
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from tidegate.compiled import cache
+from tidegate.compiled.places import cache_folder, places
+from tidegate.compiled.sources import digest_of
+from tidegate.engine.join_engine import JoinEngine
+from tidegate.spec import JoinSpec, TidegateError, band, inner_product, overlap, theta
+
+ROWS = 3000  # of each stream: more than the first arrays of a join hold, so that they grow
+KEYS = 40
+
+
+@dataclass(frozen=True)
+class Case:
+    """One join, or whatever else is compiled: a function and its arguments."""
+
+    name: str
+    run: Callable[..., None]
+    options: dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Warmed:
+    """What `warm` did: functions that it compiled, files of all that is needed, their folder."""
+
+    compiled: int
+    functions: int
+    folder: str
+    not_kept: int = 0
+
+
+def join_cases() -> list[Case]:
+    """Every combination of types that the driver is compiled for, the longest first.
+
+    Trees, budget and ties choose the types. An exact join whose tuples leave in order takes a loop
+    of its own; other predicates and all policies share the types of these.
+    """
+    cases = []
+    for tree in (True, False):
+        for budget in (True, False):
+            for ties in ("instant", "arrival"):
+                words = ["trees" if tree else "hash", "budget" if budget else "exact", ties]
+                options = {"tree": tree, "budget": budget, "ties": ties}
+                cases.append(Case(", ".join(words), run_joins, options))
+    cases.sort(key=lambda case: not case.options["budget"])
+    return [*cases, Case("exact in order", run_in_order, {}), Case("columns", run_columns, {})]
+
+
+def _stream(seed: int, rows: int) -> pa.Table:
+    """A stream in order of time, with columns for every predicate."""
+    random = np.random.default_rng(seed)
+    sets = random.integers(0, 9, (rows, 3))
+    return pa.table(
+        {
+            "t": np.sort(random.integers(0, rows, rows)),
+            "k": random.integers(0, KEYS, rows),
+            "x": random.integers(0, 1000, rows).astype(np.float64),
+            "items": pa.array(sets.tolist()),
+            "weights": pa.array(
+                [[(item, 1.0) for item in set(row)] for row in sets.tolist()], _WEIGHTED
+            ),
+            "importance": random.uniform(0.5, 2.0, rows),
+        }
+    )
+
+
+_WEIGHTED = pa.map_(pa.int64(), pa.float64())
+
+
+def run_joins(tree: bool, budget: bool, ties: str) -> None:
+    """Joins of one combination: in and out of order, snapshots, every kind of predicate."""
+    predicates: list[Any] = [band("x", -1.0, 1.0)]
+    if not tree:
+        predicates = ["k", overlap("items", 2), inner_product("weights", 2.0), theta(_near, ["x"])]
+    for on in predicates:
+        spec = JoinSpec(
+            on=on,
+            time="t",
+            within=100,
+            lateness=0 if ties == "instant" else 5,
+            ties=ties,  # type: ignore[arg-type]
+            memory=50 if budget else None,
+            importance="importance" if budget else None,
+        )
+        _push_in_pieces(spec)
+    if tree:
+        _push_in_pieces(spec.replace(index="ttree"))
+    if budget:
+        _push_in_pieces(spec.replace(memory="2 MB"))
+
+
+def run_in_order() -> None:
+    """The loop for exact joins whose tuples leave in the order in which they came."""
+    _push_in_pieces(JoinSpec(on="k", time="t", within=100))
+
+
+def _near(a: float, b: float) -> bool:
+    return abs(a - b) < 2.0
+
+
+def _push_in_pieces(spec: JoinSpec) -> None:
+    """One stream first, so that the other's types come late; then a snapshot, then a watermark."""
+    left, right = _stream(1, ROWS), _stream(2, ROWS)
+    half = ROWS // 2
+    engine = JoinEngine(spec)
+    engine.push({"left": left.slice(0, half)})
+    engine.push({"right": right.slice(0, half)})
+    restored = JoinEngine.restore(engine.snapshot(), spec)
+    rest = {"left": left.slice(half), "right": right.slice(half)}
+    if spec.ties == "instant":
+        restored.push(rest)
+    else:
+        restored.push(rest, watermark=int(left["t"][half].as_py()))
+        restored.push({}, watermark=2 * ROWS)
+    whole = JoinEngine(spec)
+    whole.push({"left": left, "right": right})
+    restored = JoinEngine.restore(whole.snapshot(), spec)
+    restored.push({"left": left.slice(0, 1).set_column(0, "t", pa.array([2 * ROWS]))})
+
+
+def run_columns() -> None:
+    """Every way in which columns become codes, and values of every width are gathered."""
+    rows = 50
+    numbers = np.arange(rows)
+    columns: dict[str, pa.Array] = {
+        f"w{np.dtype(kind).itemsize}": pa.array(numbers.astype(kind))
+        for kind in (np.int8, np.int16, np.int32, np.int64)
+    }
+    columns["text"] = pa.array([str(number % 7) for number in numbers])
+    columns["exact"] = pa.array(map(Decimal, numbers.tolist()), pa.decimal128(20, 2))
+    table = pa.table({"t": numbers, "real": numbers.astype(np.float64), **columns})
+    for on in (["text"], ["exact"], ["text", "real"], ["w4", "real"], ["w8"]):
+        engine = JoinEngine(JoinSpec(on=on, time="t", within=5))
+        engine.push({"left": table, "right": table})
+
+
+def run_case(case: Case) -> tuple[list[str], list[str], int]:
+    """Run a case: the files of what was compiled, of all that was used, and how many not kept."""
+    ledger = cache.ledger
+    compiled, loaded, not_kept = len(ledger.compiled), len(ledger.loaded), ledger.not_kept
+    case.run(**case.options)
+    new = ledger.compiled[compiled:]
+    return new, new + ledger.loaded[loaded:], ledger.not_kept - not_kept
+
+
+def warm(
+    cases: Sequence[Case],
+    processes: int | None = None,
+    progress: Callable[[int, int], None] | None = None,
+) -> Warmed:
+    """Compile what the cases need and is not there yet.
+
+    Parameters
+    ----------
+    cases
+        What to run, such as `join_cases()`.
+    processes
+        How many processes compile; by default one for each core.
+    progress
+        Called as `progress(cases done, cases in total)`.
+    """
+    base = cache_folder()
+    if base is None:
+        raise TidegateError(
+            "no folder for compiled code can be written; set TIDEGATE_CACHE to a writable folder"
+        )
+    record = base / f"warm-{_version(cases)}.json"
+    known = _known(record)
+    if known is not None:
+        return Warmed(0, len(known), str(base))
+    compiled, used, not_kept = 0, set[str](), 0
+    for done, (new, files, lost) in enumerate(_outcomes(cases, processes), start=1):
+        compiled, not_kept = compiled + len(new), not_kept + lost
+        used.update(files)
+        if progress is not None:
+            progress(done, len(cases))
+    if not not_kept:
+        cache.write_whole(record, json.dumps(sorted(used)).encode())
+    return Warmed(compiled, len(used), str(base), not_kept)
+
+
+def _outcomes(
+    cases: Sequence[Case], processes: int | None
+) -> Iterator[tuple[list[str], list[str], int]]:
+    count = min(processes or os.cpu_count() or 1, len(cases))
+    # Fresh processes: a fork of one that has threads may hang.
+    context = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(count, mp_context=context) as pool:
+        for outcome in as_completed([pool.submit(run_case, case) for case in cases]):
+            yield outcome.result()
+
+
+def _version(cases: Sequence[Case]) -> str:
+    """A name for the cases, the sources that they run, the compiler and the CPU."""
+    modules = sorted({__name__, *(case.run.__module__ for case in cases)})
+    target = cache.own_target()
+    names = [(case.name, sorted(case.options.items())) for case in cases]
+    return cache.short_name(list(map(digest_of, modules)), cache.environment(), target, names)
+
+
+def _known(record: Path) -> list[str] | None:
+    """The files that an earlier run needed, if all of them are still there."""
+    try:
+        files: list[str] = json.loads(record.read_bytes())
+        whole = all(any(place.joinpath(file).is_file() for place in places()) for file in files)
+        return files if whole else None
+    except (OSError, ValueError, TypeError):
+        return None
