@@ -151,17 +151,6 @@ def check_budget(case: Case) -> None:
     assert replay(case).stats["memory_rows_peak"] <= budget
 
 
-def check_budget_in_bytes(case: Case) -> None:
-    budget = case.spec.memory_bytes
-    assert budget is not None
-    engine = tg.JoinEngine(case.spec)
-    for push in tuple_by_tuple(case).pushes:
-        engine.push(push.tables, watermark=push.watermark)
-        stats = engine.stats()
-        assert stats["memory_bytes"] <= stats["memory_bytes_peak"] <= budget
-    assert replay(case).stats["memory_bytes_peak"] <= budget
-
-
 def check_repeatable(case: Case) -> None:
     """Same input, spec and seed give the same output in the same order."""
     assert replay(case) == replay(case)

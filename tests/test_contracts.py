@@ -15,7 +15,6 @@ from contracts import (
     Case,
     check_ample_budget,
     check_budget,
-    check_budget_in_bytes,
     check_conservation,
     check_cuts,
     check_failing_push_changes_nothing,
@@ -71,18 +70,6 @@ def shedding(
 @given(data=st.data())
 def test_budget_is_never_exceeded(policy: str, split: str, data: st.DataObject) -> None:
     check_budget(data.draw(shedding(policy, split)))
-
-
-@every_policy
-@settings(max_examples=FEW)
-@given(data=st.data())
-def test_budget_in_bytes_is_never_exceeded(policy: str, data: st.DataObject) -> None:
-    case = data.draw(cases(data.draw(st.sampled_from(sorted(RULES)))))
-    size = data.draw(st.sampled_from(("0 B", "300 B", "1 kB", "4 kB")))
-    split = data.draw(st.sampled_from(("even", "shared")))
-    case = case.with_spec(memory=size, split=split, policy=policy)
-    check_budget_in_bytes(case)
-    check_subset(case)
 
 
 @every_split

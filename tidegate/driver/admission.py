@@ -11,7 +11,7 @@ from __future__ import annotations
 import numpy as np
 
 from tidegate.binding.spec_records import BTREE, TTREE
-from tidegate.compiled.kernel import inlined, part, step
+from tidegate.compiled.kernel import inlined, kernel, part, step
 from tidegate.driver.leaving import EVICTED, EXPIRED, REFUSED, count, expire_by_count, leave
 from tidegate.driver.observing import importance_of, key_of, settle_key
 from tidegate.driver.prefetching import warm_victim
@@ -33,7 +33,7 @@ def missing_room(state, arrivals, output, stream, arrival):
     """What must grow or be drained before this arrival can be taken; DONE if nothing."""
     missing = DONE
     kind = state.lanes[stream].index
-    if state.pool[0].unused == 0:
+    if state.pool[0].unused == 0 and state.gate[0].order >= state.pool[0].closed_until:
         missing = NEED_SLOTS
     elif kind == BTREE and not trees.room(state.btree):
         missing = NEED_NODES
@@ -140,7 +140,7 @@ def admit_under_budget(state, shed, arrivals, output, stream, arrival, visitor):
     monitor = monitor_for(shed, stream)
     asked = np.inf if monitor >= 0 else priority
     expire_by_count(state, shed, output, stream)
-    if make_room(state, shed, output, stream, size, asked, basis):
+    if make_room(state, shed, output, stream, size, asked, basis, visitor < 0):
         slot = visitor
         if visitor < 0:
             slot = settle(state, arrivals, stream, arrival, state.gate[0].order - 1)
@@ -212,8 +212,33 @@ def victim_for(state, shed, stream, priority, basis):
     return victim
 
 
+@inlined
+def crowded(state, stream):
+    """Where slots are scarce, whose account has to give one up for a tuple of `stream`."""
+    lane = np.int64(stream)
+    if (
+        state.accounts[state.lanes[stream].account].held
+        < state.accounts[state.lanes[stream].account].slots
+    ):
+        for other in range(len(state.lanes)):
+            account = state.accounts[state.lanes[other].account]
+            if account.held > account.slots:
+                lane = np.int64(other)
+    return lane
+
+
 @step
-def make_room(state, shed, output, stream, size, priority, basis):
+def evict(state, shed, output, slot):
+    """Let a victim go."""
+    loser = np.int64(shed.members[slot].stream)
+    leave(state, shed, output, loser, slot, EVICTED)
+    if shed.rule[0].standing != BY_AGE:
+        victims.drop_top(shed, loser, slot)
+        warm_victim(state, shed, loser)
+
+
+@step
+def make_room(state, shed, output, stream, size, priority, basis, needs_slot):
     """Evict victims until the arrival fits; False if the arrival is refused instead."""
     account = state.accounts[state.lanes[stream].account]
     stays = size <= account.capacity
@@ -221,12 +246,21 @@ def make_room(state, shed, output, stream, size, priority, basis):
         slot = victim_for(state, shed, stream, priority, basis)
         stays = slot != budget.REFUSED
         if stays:
-            loser = np.int64(shed.members[slot].stream)
-            leave(state, shed, output, loser, slot, EVICTED)
-            if shed.rule[0].standing != BY_AGE:
-                victims.drop_top(shed, loser, slot)
-                warm_victim(state, shed, loser)
+            evict(state, shed, output, slot)
+    while stays and needs_slot and state.pool[0].unused == 0:
+        lane = crowded(state, stream)
+        slot = victim_for(state, shed, lane, priority if lane == stream else np.inf, basis)
+        stays = slot != budget.REFUSED
+        if stays:
+            evict(state, shed, output, slot)
     return stays
+
+
+@kernel
+def trim(state, shed, output):
+    """Evict victims until no account exceeds its capacity, without an arrival."""
+    for stream in range(len(state.lanes)):
+        make_room(state, shed, output, stream, 0, np.inf, 0.0, False)
 
 
 @step

@@ -29,9 +29,16 @@ from tidegate.engine.results import Results
 from tidegate.estimate.importance import of_ones
 from tidegate.shed.recipes import recipe_of
 from tidegate.spec import JoinSpec, TidegateError
-from tidegate.state import arrays, join_state, shed_arrays
-from tidegate.state.join_state import ALL_AGES, NOTHING_FOUND, RESULTS, Work
-from tidegate.state.settings import SLOT_BYTES, state_of
+from tidegate.state import arrays, byte_budget, join_state, shed_arrays
+from tidegate.state.join_state import (
+    ALL_AGES,
+    DEPARTURES,
+    NOTHING_FOUND,
+    RESULTS,
+    Output,
+    Work,
+)
+from tidegate.state.settings import slot_limit, state_of
 from tidegate.state.shed_arrays import shed_of
 from tidegate.windows.arrivals import Arrivals
 
@@ -108,6 +115,9 @@ class JoinEngine:
         self._disorder = [0] * len(self.spec.streams)  # the largest of all pushes
         self._scratch = Scratch()
         self._shed = shed_of(self.spec, binding, self._state)
+        if self._state.gate[0].by_bytes and self._shed is not None:
+            byte_budget.check(self.spec, self._state, self._shed)
+        self._count_arrays()
 
     # --- pushing --------------------------------------------------------------------------
 
@@ -207,6 +217,7 @@ class JoinEngine:
         self._state, self._shed = snapshot.refill(
             self._state, self._shed, binding, known, saved, scale
         )
+        self._count_arrays()
 
     def _refuse_bad_rows(
         self, given: Mapping[int, pa.Table], encoded: Mapping[int, Encoded]
@@ -250,7 +261,7 @@ class JoinEngine:
             part, address, disorder = by_time(part, base)
             self._disorder[stream] = max(self._disorder[stream], disorder)
             if self._state.gate[0].by_bytes and len(address):
-                sizes.append(row_sizes(table)[address - address.min()] + SLOT_BYTES)
+                sizes.append(byte_budget.charges(row_sizes(table)[address - address.min()]))
             parts[stream] = part
             rows.append(address)
         if not any(len(address) for address in rows):
@@ -281,18 +292,52 @@ class JoinEngine:
         while need != admission.DONE:
             need = int(drive(self._state, self._shed, arrivals, work, output))
             if need == admission.NEED_SLOTS:
-                ahead = int((arrivals.end - work.cursor).sum())
-                capacity = arrays.larger_capacity(self._state, ahead)
-                self._state = arrays.with_more_slots(self._state, capacity)
-                if self._shed is not None:
-                    self._shed = shed_arrays.with_more_slots(self._shed, capacity)
+                self._grow_slots(int((arrivals.end - work.cursor).sum()))
                 work = work._replace(**self._candidates())
             elif need == admission.NEED_NODES:
                 self._state = arrays.with_more_nodes(self._state)
+                self._count_arrays()
             elif need == admission.NEED_ARENA:
                 self._state = arrays.with_tidy_arena(self._state, _largest_set(arrivals))
-            elif output.filled[RESULTS]:
-                yield self._results.drain(output, self._state.gate[0])
+                self._count_arrays()
+            else:
+                self._departures(output)
+                if output.filled[RESULTS]:
+                    yield self._results.drain(output, self._state.gate[0])
+
+    def _departures(self, output: Output) -> None:
+        """Take note of the tuples that left, where the join reports them; no join does so far."""
+        output.filled[DEPARTURES] = 0
+
+    def _grow_slots(self, ahead: int) -> None:
+        """Make room for more tuples; under a budget in bytes, as far as it reaches."""
+        state, shed = self._state, self._shed
+        by_bytes = bool(state.gate[0].by_bytes)
+        capacity: int | None = None
+        if by_bytes and shed is not None:
+            capacity = byte_budget.larger_capacity(self.spec, state, shed)
+        if capacity is None and by_bytes and self.spec.ties == "arrival":
+            # Asked again when as many have come as there are slots: rows may be smaller then.
+            state.pool[0].closed_until = state.gate[0].order + len(state.slots)
+            return
+        if capacity is None:
+            # Under ties="instant" the tuples of an instant need slots before they are admitted.
+            capacity = arrays.larger_capacity(state, ahead, slot_limit(self.spec))
+        self._state = arrays.with_more_slots(state, capacity)
+        if shed is not None:
+            self._shed = shed_arrays.with_more_slots(shed, capacity)
+        self._count_arrays()
+
+    def _fit_budget(self) -> None:
+        """Shed what a budget that was made smaller has no room for."""
+        self._count_arrays()
+        if self._shed is not None:
+            admission.trim(self._state, self._shed, self._results.room())
+
+    def _count_arrays(self) -> None:
+        """Under a budget in bytes: what the arrays take is not left for payload."""
+        if self._state.gate[0].by_bytes and self._shed is not None:
+            byte_budget.set_capacities(self.spec, self._state, self._shed)
 
     def _driver(self) -> Callable[..., int]:
         """The loop that serves this join."""
@@ -347,8 +392,6 @@ class JoinEngine:
     # --- reading --------------------------------------------------------------------------
 
     def _bytes_now(self) -> int:
-        if self._state.gate[0].by_bytes:
-            return int(self._state.accounts.used.sum())
         stored = sum(payload.nbytes for payload in self._payloads if payload is not None)
         return stored + arrays.nbytes(self._state) + shed_arrays.nbytes(self._shed)
 
@@ -358,7 +401,6 @@ class JoinEngine:
         state, names = self._state, self.spec.streams
         lanes, gate = state.lanes, state.gate[0]
         unit = of_ones(gate.combine, len(names))
-        limited_by_bytes = bool(gate.by_bytes)
         stats: dict[str, int | float] = {
             "rows_out": int(gate.results),
             "importance_out": float(
@@ -367,9 +409,7 @@ class JoinEngine:
             "memory_rows": int(state.pool[0].alive),
             "memory_rows_peak": int(state.pool[0].peak),
             "memory_bytes": self._bytes_now(),
-            "memory_bytes_peak": int(state.accounts.peak.sum())
-            if limited_by_bytes
-            else max(self._bytes_peak, self._bytes_now()),
+            "memory_bytes_peak": max(self._bytes_peak, self._bytes_now()),
         }
         per_stream = {
             "rows_in": self._rows_in,
@@ -426,6 +466,7 @@ class JoinEngine:
         engine._state, engine._shed = snapshot.refill(
             engine._state, engine._shed, engine._binding, engine._payloads, saved
         )
+        engine._fit_budget()
         return engine
 
 

@@ -38,8 +38,9 @@ _MEMBERS = ("priority", "basis", "born", "cost", "key", "monitor")  # under a bu
 _MARK = "_tidegate_"
 # Options come from the spec and the binding, never from a snapshot.
 _OPTIONS = {
-    "window", "is_time_window", "index", "account", "begin", "end", "capacity", "has_equality",
-    "has_importance", "combine", "tree_term", "lateness", "limited", "by_bytes", "policy", "seed",
+    "window", "is_time_window", "index", "account", "begin", "end", "capacity", "slots",
+    "has_equality", "has_importance", "combine", "tree_term", "lateness", "limited", "by_bytes",
+    "policy", "seed", "only_counts", "reports_left",
 }  # fmt: skip
 _TIMES = ("clock", "watermark", "newest")
 _LONG_AGO = -(2**62)

@@ -27,7 +27,7 @@ def empty(streams: int, capacity: int) -> NDArray[np.int32]:
     Half as many buckets as nodes: a chain then holds about one node of each stream, and the
     buckets stay small enough for the CPU's caches (twice as many measured slower).
     """
-    buckets = 1 << max(4, (capacity // 2 - 1).bit_length())
+    buckets = max(16, capacity // 2)
     return np.full((buckets, streams, 2), -1, np.int32)
 
 

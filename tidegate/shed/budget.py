@@ -20,9 +20,11 @@ from tidegate.shed.shed_records import BY_AGE, BY_KEY, CUMULATIVE, VALUE
 
 ACCOUNT = np.dtype(
     [
-        ("capacity", np.int64),  # tuples or bytes
+        ("capacity", np.int64),  # tuples, or bytes of payload
         ("used", np.int64),
         ("peak", np.int64),
+        ("slots", np.int64),  # budget in bytes: its share of the slots, where these are scarce
+        ("held", np.int64),
     ]
 )
 
@@ -123,6 +125,7 @@ def enter(shed, account, accounts, slot):
     member = members[slot]
     stream = np.int64(member.stream)
     accounts[account].used += member.cost
+    accounts[account].held += 1
     accounts[account].peak = max(accounts[account].peak, accounts[account].used)
     if shed.rule[0].keyed:
         key = np.int64(member.key)
@@ -145,6 +148,7 @@ def leave(shed, account, accounts, slot, complete):
     member = members[slot]
     stream = np.int64(member.stream)
     accounts[account].used -= member.cost
+    accounts[account].held -= 1
     if member.monitor >= 0:
         age_curve.end(shed.curve, stream, np.int64(member.monitor), complete)
     else:

@@ -39,6 +39,7 @@ RULE = np.dtype(
         ("alpha", np.float64),  # weights of importance, matches and time (ojewole2006, 3.2)
         ("beta", np.float64),
         ("delta", np.float64),
+        ("slot_price", np.int64),  # bytes of a tuple besides its payload; 0: budget in tuples
         ("first", np.int64),  # moment of the first tuple
         ("begun", np.int64),
         ("faded", np.int64),  # moment of the last fading

@@ -30,6 +30,12 @@ _SAMPLE = 128
 _LAST = 2**62  # an order after all others
 
 
+def length_for(members: int) -> int:
+    """The length of a queue for so many members: room for as many dead entries as a quarter of
+    them, then the queue is rebuilt without the dead."""
+    return NEAR + members + members // 4 + 16
+
+
 @part
 def room(heaps):
     """How many entries a stream may have, so that all fit behind the near tier."""

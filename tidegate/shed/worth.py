@@ -138,4 +138,4 @@ def score(
     worth *= rates.wait_worth[stream, wait] * ages.worth_at(stages, stream, born, now)
     if weighed:
         worth *= importance.worth(importances, stream, combine, own)
-    return worth / size
+    return worth / (size + rule[0].slot_price)

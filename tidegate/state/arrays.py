@@ -32,16 +32,19 @@ def new_state(
     thetas: Records,
     columns: int,
     has_equality: bool,
+    has_importance: bool,
+    capacity: int = FIRST_SLOTS,
 ) -> State:
-    """An empty join; its options are written into the records by the caller."""
-    slots, notes, pool = lifetime.unused_slots(FIRST_SLOTS)
+    """An empty join with room for `capacity` tuples; the caller writes its options."""
+    slots, notes, pool = lifetime.unused_slots(capacity)
     gate = records(GATE, 1)
     gate.has_equality = has_equality
+    gate.has_importance = has_importance
     gate.tree_term = SERVED_BY_CODE if has_equality else 0
     gate.clock = gate.watermark = _NEVER * 2
     lanes.newest = _NEVER * 2
     streams = len(lanes)
-    values = np.zeros((FIRST_SLOTS, columns), np.int64)
+    values = np.zeros((capacity, columns), np.int64)
     has_trees = bool(np.isin(lanes.index, (BTREE, TTREE)).any())
     return State(
         gate=gate,
@@ -49,18 +52,18 @@ def new_state(
         pool=pool,
         slots=slots,
         notes=notes,
-        importance=np.ones(FIRST_SLOTS, np.float64),
-        lines=np.full((streams, 2 * FIRST_SLOTS), -1, np.int32),
-        late=np.zeros(FIRST_SLOTS, np.int32),
+        importance=np.ones(capacity if has_importance else 1, np.float64),
+        lines=np.full((streams, 2 * capacity), -1, np.int32),
+        late=np.zeros(capacity, np.int32),
         values=values,
         reals=values.view(np.float64),
-        spans=np.zeros((FIRST_SLOTS, len(set_terms), 2), np.int64),
+        spans=np.zeros((capacity, len(set_terms), 2), np.int64),
         bands=bands,
         set_terms=set_terms,
         thetas=thetas,
-        buckets=hash_table.empty(streams, FIRST_SLOTS if HASH in lanes.index else 1),
-        btree=btree.empty(streams, FIRST_SLOTS) if has_trees else None,
-        ttree=ttree.empty(streams, FIRST_SLOTS) if has_trees else None,
+        buckets=hash_table.empty(streams, capacity if HASH in lanes.index else 1),
+        btree=btree.empty(streams, capacity) if has_trees else None,
+        ttree=ttree.empty(streams, capacity) if has_trees else None,
         lists=hash_table.empty(streams, FIRST_ITEMS if INVERTED in lanes.index else 1),
         arena=records(inverted.POSTING, FIRST_ITEMS if len(set_terms) else 1),
         arena_used=np.zeros(1, np.int64),
@@ -75,12 +78,14 @@ def _longer(array: NDArray[Any], length: int, axis: int = 0) -> NDArray[Any]:
     return np.concatenate([array, filler], axis=axis)
 
 
-def larger_capacity(state: State, ahead: int) -> int:
+def larger_capacity(state: State, ahead: int, limit: int | None) -> int:
     """Twice the slots, or up to eight times as many if the arrivals `ahead` may fill them.
 
     So a first large push grows the arrays a few times only, and they never have room for more than
-    twice what is alive and one push.
+    twice what is alive and one push; under a budget in tuples, for no more than `limit`.
     """
+    if limit is not None:
+        return min(limit, 2 * len(state.slots))
     capacity = 2 * len(state.slots)
     while capacity < min(8 * len(state.slots), int(state.pool[0].alive) + ahead):
         capacity *= 2
@@ -97,7 +102,7 @@ def with_more_slots(state: State, capacity: int) -> State:
     state = state._replace(
         slots=slots,
         notes=notes,
-        importance=_longer(state.importance, capacity),
+        importance=_longer(state.importance, capacity if state.gate[0].has_importance else 1),
         lines=lines,
         late=_longer(state.late, capacity),
         values=values,
@@ -108,6 +113,16 @@ def with_more_slots(state: State, capacity: int) -> State:
         state = state._replace(buckets=hash_table.empty(len(state.lanes), capacity))
         indexes.reindex(state, HASH)
     return state
+
+
+def slot_bytes(state: State) -> int:
+    """At most so many bytes go to one more slot, in all arrays that grow with the slots."""
+    streams = len(state.lanes)
+    links = 8 * streams + 4  # in lines of twice the length, and in the heap of late tuples
+    indexed = 8 * streams if HASH in state.lanes.index else 0
+    each = (state.slots, state.notes, state.values, state.spans)
+    own = sum(array.strides[0] for array in each)
+    return own + links + indexed + (8 if state.gate[0].has_importance else 0)
 
 
 def with_more_nodes(state: State) -> State:

@@ -7,16 +7,12 @@ import numpy as np
 from tidegate.binding.binding import Binding
 from tidegate.binding.spec_records import IMPORTANCE_CODES, INDEX_CODES
 from tidegate.compiled.layout import records
-from tidegate.shed.queue import ENTRY
-from tidegate.shed.shed_records import MEMBER
 from tidegate.spec import Band, Equal, InnerProduct, JoinSpec, Overlap
 from tidegate.state import arrays
 from tidegate.state.join_state import State
-from tidegate.windows.lifetime import LANE, NOTE, SLOT
+from tidegate.windows.lifetime import LANE
 
-# What one retained tuple costs besides its payload: its records, its entries in the queue of
-# victims and its places in line and heap (as they double when they grow), its share of the buckets.
-SLOT_BYTES = SLOT.itemsize + NOTE.itemsize + MEMBER.itemsize + 2 * ENTRY.itemsize + 64
+FIRST_SLOTS_IN_BYTES = 64  # under a budget in bytes
 
 
 def index_of(spec: JoinSpec, stream: int) -> str:
@@ -33,15 +29,32 @@ def index_of(spec: JoinSpec, stream: int) -> str:
     return "btree" if Band in kinds else "nested-loop"
 
 
-def capacities(spec: JoinSpec) -> list[int]:
-    """The share of the memory of each account, in tuples or bytes."""
-    total = spec.memory_rows if spec.memory_bytes is None else spec.memory_bytes
+def slot_limit(spec: JoinSpec) -> int | None:
+    """The most slots that a join can need; None if that is not known beforehand.
+
+    One more than a budget in tuples lets live: an arrival gets its slot after its victim left.
+    """
+    if spec.memory_rows is None or spec.ties == "instant":
+        return None
+    return spec.memory_rows + 1
+
+
+def first_slots(spec: JoinSpec) -> int:
+    """For how many tuples there is room at first."""
+    if spec.memory_bytes is not None:
+        return FIRST_SLOTS_IN_BYTES
+    limit = slot_limit(spec)
+    return arrays.FIRST_SLOTS if limit is None else min(arrays.FIRST_SLOTS, limit)
+
+
+def capacities(spec: JoinSpec, total: int | None) -> list[int]:
+    """The share of each account of the memory, in tuples, bytes or slots."""
     streams = len(spec.streams)
     if total is None:
         return [np.iinfo(np.int64).max] * streams
     if spec.split in ("shared", "auto"):
         return [total] + [0] * (streams - 1)
-    if spec.split_rows is not None:
+    if spec.split_rows is not None and spec.memory_bytes is None:
         return list(spec.split_rows)
     shares = spec.split_shares or [1 / streams] * streams
     whole = [int(share * total) for share in shares]
@@ -66,15 +79,16 @@ def state_of(spec: JoinSpec, binding: Binding) -> State:
         binding.thetas,
         len(binding.numbers),
         binding.key is not None,
+        spec.importance_columns is not None,
+        first_slots(spec),
     )
     gate = state.gate[0]
-    gate.has_importance = spec.importance_columns is not None
     gate.combine = IMPORTANCE_CODES[spec.output_importance]
     gate.lateness = binding.in_units(spec.lateness_window, "lateness")
     gate.limited = spec.memory is not None
     gate.by_bytes = spec.memory_bytes is not None
     gate.seed = spec.seed
-    state.accounts.capacity = capacities(spec)
+    state.accounts.capacity = capacities(spec, spec.memory_rows)
     counted = any(window.kind == "rows" for window in spec.windows)
     state.pool[0].tracked = gate.limited or counted or gate.lateness > 0 or spec.ties == "instant"
     return state

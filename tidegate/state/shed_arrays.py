@@ -18,7 +18,7 @@ from tidegate.compiled import layout
 from tidegate.compiled.kernel import kernel
 from tidegate.compiled.layout import records
 from tidegate.estimate import age_curve, frequency, importance, match_rate
-from tidegate.shed import ages, budget, queue, recipes, shed_records
+from tidegate.shed import ages, budget, queue, recipes, shed_records, tiers
 from tidegate.shed.groups import GROUP
 from tidegate.shed.shed_records import BY_AGE, BY_KEY, MEMBER, QUEUE, RULE, Shed
 from tidegate.spec import JoinSpec, TidegateError
@@ -30,6 +30,8 @@ BUCKETS = 20  # of an age curve, where the user does not say
 MOST_BUCKETS = 1000
 FADE_AFTER = 1  # window; so what is remembered is the weight of about five
 SMALLEST_LOG, LARGEST_LOG = 1024, 65_536  # tuples of a window that are counted one by one
+_BYTES_PER_LINE = 16 * 2 + 2 * 2 * 80  # a line in the log of each stream, and the keys for them
+_SHARE_OF_LOG = 8  # one in so many bytes of a budget goes to the log and its keys
 # One in so many of the retained tuples is kept to learn an age curve; VALUE learns from all.
 MONITOR_SHARE = 16
 MONITOR_SHARE_OF_VALUE = 48
@@ -60,7 +62,7 @@ def shed_of(spec: JoinSpec, binding: Binding, state: State) -> Shed | None:
     shed = Shed(
         rule=_rule(spec, policy, recipe, statistics, state),
         queues=records(QUEUE, streams),
-        heaps=records(queue.ENTRY, (streams, 2 * slots if by_heap else 1)),
+        heaps=records(queue.ENTRY, (streams, tiers.length_for(slots) if by_heap else 1)),
         members=members,
         groups=columns["groups"],
         stages=ages.empty(streams, buckets + 1, rising),
@@ -111,8 +113,9 @@ def _rule(
 
 def log_lines(spec: JoinSpec) -> int:
     """How many tuples of a full window are counted exactly; a larger one is sketched."""
-    if spec.memory_rows is None:
-        return LARGEST_LOG
+    if spec.memory_bytes is not None:
+        return max(1, min(LARGEST_LOG, spec.memory_bytes // _SHARE_OF_LOG // _BYTES_PER_LINE))
+    assert spec.memory_rows is not None
     return max(SMALLEST_LOG, min(LARGEST_LOG, 32 * spec.memory_rows))
 
 
@@ -301,7 +304,7 @@ def with_more_slots(shed: Shed, slots: int) -> Shed:
         layout.copy(shed.rates.exposed, exposed)
         shed = shed._replace(rates=shed.rates._replace(exposed=exposed))
     if shed.rule[0].standing != BY_AGE:
-        heaps = records(queue.ENTRY, (len(shed.queues), 2 * slots))
+        heaps = records(queue.ENTRY, (len(shed.queues), tiers.length_for(slots)))
         for stream, heap in enumerate(shed.heaps):
             layout.copy(heap, heaps[stream])
         shed = shed._replace(heaps=heaps)
@@ -309,6 +312,19 @@ def with_more_slots(shed: Shed, slots: int) -> Shed:
         # As many more as there are more slots; the rest was for the logs.
         shed = _with_keys(shed, len(shed.frequency.keys) - 1 + 2 * (slots - before))
     return shed
+
+
+def slot_bytes(shed: Shed) -> int:
+    """At most so many bytes go to one more slot, in all arrays that grow with the slots."""
+    rule, streams = shed.rule[0], len(shed.queues)
+    size = int(shed.members.itemsize)
+    if rule.kind == shed_records.VALUE:
+        size += int(shed.rates.exposed.strides[0])
+    if rule.standing != BY_AGE:
+        size += streams * (queue.ENTRY.itemsize + queue.ENTRY.itemsize // 4)
+    if rule.keyed:
+        size += 2 * (int(shed.frequency.keys.strides[0]) + 4 * 4)  # keys, and places in the table
+    return size
 
 
 @kernel

@@ -83,6 +83,7 @@ POOL = np.dtype(
         ("first_unused", np.int64),
         ("late", np.int64),  # number of slots in the heap of late tuples
         ("peak", np.int64),
+        ("closed_until", np.int64),  # budget in bytes: no more slots before this many were taken
     ]
 )
 
