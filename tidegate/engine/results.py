@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from tidegate.binding.binding import Binding
 from tidegate.binding.matching import combined
 from tidegate.columns.encoding import family, plain_array
-from tidegate.columns.payload import Payload, restored
+from tidegate.columns.payload import Payload
 from tidegate.compiled.layout import Records
 from tidegate.state.join_state import Output
 
@@ -81,11 +81,7 @@ class Results:
         count = int(output.filled[0])
         output.filled[0] = 0
         parts = self._gathered([rows[:count] for rows in output.rows])
-        columns = [
-            restored(column, field.type)
-            for part, payload in zip(parts, self._payloads, strict=True)
-            for column, field in zip(part, payload.schema if payload else (), strict=True)
-        ]
+        columns = [column for part in parts for column in part]
         if gate.has_importance:
             importance = output.importance[:count].copy()
         else:
