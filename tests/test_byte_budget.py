@@ -111,7 +111,7 @@ def test_slots_and_payload_share_the_budget(policy: str) -> None:
             engine.push({"left": rows, "right": rows})
             assert engine.stats()["memory_bytes"] <= budget
         kept.append(engine.stats()["alive"])
-    assert kept[1] > 1.5 * kept[0]
+    assert kept[1] > 1.2 * kept[0]
     assert engine.stats()["evicted"] + engine.stats()["refused"] > 0
 
 

@@ -24,12 +24,12 @@ from tidegate.binding.spec_records import BAND, SET_TERM, THETA_TERM
 from tidegate.columns.encoding import (
     KeyCoder,
     Mask,
-    as_array,
     common_type,
     family,
     plain_array,
     real_numbers,
     validity,
+    value_array,
     whole_numbers,
 )
 from tidegate.columns.sets import Sets, encode_sets, set_coder
@@ -78,7 +78,8 @@ class _NumberColumn:
         if name is None:
             return np.zeros(table.num_rows, np.int64), None
         array = plain_array(table.column(name), self.kinds[stream])
-        if array.null_count > table.column(name).null_count:
+        given = table.column(name)
+        if given.type == pa.uint64() and array.null_count > given.null_count:
             raise TidegateError(
                 f"column {name!r} has numbers above 2**63 - 1, which cannot be compared with the "
                 "signed integers of the other stream in 64 bits; cast both columns to one type"
@@ -328,7 +329,7 @@ class Binding:
         )
 
     def _times(self, stream: int, table: pa.Table, rejected: dict[str, Mask]) -> NDArray[np.int64]:
-        array = as_array(table.column(self.spec.time_columns[stream]))
+        array = value_array(table.column(self.spec.time_columns[stream]))
         good = validity(array)
         if good is not None:
             rejected["null_time"] = ~good
@@ -347,7 +348,7 @@ class Binding:
     ) -> NDArray[np.float64]:
         if self.spec.importance_columns is None:
             return np.zeros(0, np.float64)
-        reals = real_numbers(as_array(table.column(self.spec.importance_columns[stream])))
+        reals = real_numbers(value_array(table.column(self.spec.importance_columns[stream])))
         bad = ~((reals > 0) & np.isfinite(reals))
         if bad.any():
             rejected["importance"] = bad

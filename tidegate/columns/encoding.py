@@ -114,9 +114,9 @@ def as_array(column: pa.ChunkedArray | pa.Array) -> pa.Array:
 
 def plain_array(column: pa.ChunkedArray | pa.Array, kind: pa.DataType) -> pa.Array:
     """The column as one array of `kind`."""
+    if pa.types.is_dictionary(column.type):
+        return _by_category(column, kind)
     array = as_array(column)
-    if pa.types.is_dictionary(array.type):
-        array = array.dictionary_decode()
     if array.type == kind:
         return array
     if kind == pa.int64() and array.type == pa.uint64():
@@ -126,6 +126,19 @@ def plain_array(column: pa.ChunkedArray | pa.Array, kind: pa.DataType) -> pa.Arr
     if pa.types.is_fixed_size_binary(array.type):
         array = array.cast(pa.binary())
     return array.cast(kind)
+
+
+def _by_category(column: pa.ChunkedArray | pa.Array, kind: pa.DataType) -> pa.Array:
+    # Chunk by chunk: each may have categories of its own, and views are cast before they are taken.
+    chunks = column.chunks if isinstance(column, pa.ChunkedArray) else [column]
+    plain = [plain_array(chunk.dictionary, kind).take(chunk.indices) for chunk in chunks]
+    return pa.concat_arrays(plain) if plain else pa.array([], kind)
+
+
+def value_array(column: pa.ChunkedArray | pa.Array) -> pa.Array:
+    """One contiguous array, with values in the place of categories."""
+    kind = column.type
+    return plain_array(column, kind.value_type if pa.types.is_dictionary(kind) else kind)
 
 
 def validity(array: pa.Array) -> Mask | None:

@@ -1,139 +1,80 @@
 """The columns that tuples carry along: stored as they came, gathered only for output.
 
-Law: a row has an *address* from the moment it is appended until it is compacted; addresses grow
-and are never used twice. Segments stand in order of address, without holes between them. What is
-stored is at most twice what is alive, plus one push; merging and compacting cost a constant number
-of copies per row (times the logarithm of the number of segments).
+Law: a row has an *address* of its own from the moment it is appended until it is moved or dies;
+the rows of a push have the highest. During a push its rows are gathered from the pushed table; once
+it is settled, the store shares no memory with that table. Then what is held is at most 1 + `slack`
+of the bytes of the rows alive, plus a few KB per column, and `nbytes` is what is held.
 
-Columns of fixed width without NULLs are gathered by a compiled loop (measured 1.6 times as fast as
-Arrow's own `take`, which serves all others).
+Nothing changes before everything that can fail is done: `settle` only plans (`settling`), `accept`
+takes the plan into use, and `forget_push` undoes what was appended since.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from tidegate.compiled.kernel import kernel
-from tidegate.compiled.layout import read_only
+from tidegate.columns.pages import return_unused_pages
+from tidegate.columns.picking import picked
+from tidegate.columns.segments import Addresses, Segment
+from tidegate.columns.settling import Plan, Settling
+from tidegate.columns.sizes import fixed_row_size, held_bytes, row_sizes
+from tidegate.columns.storage import Codec, empty_table
 
-Addresses = NDArray[np.int64]
-
-
-def storable(table: pa.Table) -> pa.Table:
-    """The table with columns that Arrow can gather; `restored` brings the types back."""
-    for at, field in enumerate(table.schema):
-        kind = _storage_type(field.type)
-        if pa.types.is_run_end_encoded(field.type):
-            plain = [pc.run_end_decode(chunk) for chunk in table.column(at).chunks]
-            table = table.set_column(at, field.with_type(kind), pa.chunked_array(plain, kind))
-        elif kind != field.type:
-            table = table.set_column(at, field.with_type(kind), table.column(at).cast(kind))
-    return table
+SLACK = 1 / 8  # of the bytes alive: how much dead payload may be held
+LARGEST_SEGMENT = 1 << 30  # bytes: Arrow's plain strings end at 2 GB in one array
+RELEASED = 1 << 19  # bytes that may be unused before the pools are asked to return their pages
 
 
-def _storage_type(kind: pa.DataType) -> pa.DataType:
-    if kind == pa.string_view():
-        return pa.large_string()
-    if kind == pa.binary_view():
-        return pa.large_binary()
-    if pa.types.is_run_end_encoded(kind):
-        return kind.value_type
-    return kind
+class Settlement(NamedTuple):
+    """What `settle` has planned: the store takes it by `accept`, the caller by its addresses."""
 
-
-def restored(column: pa.ChunkedArray, kind: pa.DataType) -> pa.ChunkedArray:
-    """A gathered column in the type in which it came."""
-    if column.type == kind:
-        return column
-    if pa.types.is_run_end_encoded(kind):
-        ends = kind.run_end_type
-        chunks = [pc.run_end_encode(chunk, run_end_type=ends) for chunk in column.chunks]
-        return pa.chunked_array(chunks, kind)
-    return column.cast(kind)
-
-
-@dataclass
-class _Segment:
-    base: int
-    table: pa.Table  # one chunk per column
-
-    @property
-    def end(self) -> int:
-        return self.base + self.table.num_rows
-
-
-def _joined(tables: list[pa.Table]) -> pa.Table:
-    return pa.concat_tables(tables).combine_chunks()
-
-
-@kernel
-def _pick(values, addresses, base, out):
-    # Unsigned: for signed indexes numba asks each time whether they count from the end.
-    for k in range(np.uint64(len(out))):
-        out[k] = values[np.uint64(addresses[k] - base)]
-
-
-_WIDTHS = {8: np.uint8, 16: np.uint16, 32: np.uint32, 64: np.uint64}
-
-
-def _is_plain(array: pa.Array) -> bool:
-    """Is it one value after the other, of a width that a CPU reads at once?"""
-    kind = array.type
-    simple = pa.types.is_primitive(kind) and not pa.types.is_boolean(kind)
-    return simple and array.null_count == 0 and kind.bit_width in _WIDTHS
-
-
-def _picked(arrays: list[pa.Array], addresses: Addresses, base: int) -> list[pa.Array]:
-    """The same rows of several plain arrays, in one block of Arrow's memory pool.
-
-    Asking the system for fresh pages takes as long as filling them; the pool has used ones.
-    """
-    count = len(addresses)
-    widths = [_WIDTHS[array.type.bit_width] for array in arrays]
-    ends = np.cumsum([-(-count * np.dtype(width).itemsize // 64) * 64 for width in widths])
-    block = pa.allocate_buffer(int(ends[-1]) if len(ends) else 0)
-    bytes_of_block = np.frombuffer(block, np.uint8)
-    addresses = read_only(addresses)
-    picked = []
-    begin = 0
-    for array, width, end in zip(arrays, widths, ends, strict=True):
-        values = np.frombuffer(array.buffers()[1], width)[array.offset :][: len(array)]
-        _pick(read_only(values), addresses, base, bytes_of_block[begin:end].view(width)[:count])
-        buffers = [None, block.slice(begin, count * np.dtype(width).itemsize)]
-        picked.append(pa.Array.from_buffers(array.type, count, buffers))
-        begin = end
-    return picked
-
-
-def _taken(table: pa.Table, addresses: Addresses, base: int) -> pa.Table:
-    """Rows of a table with one chunk per column; `base` is the address of its first row."""
-    arrays = [column.chunk(0) for column in table.columns]
-    picked = iter(_picked([array for array in arrays if _is_plain(array)], addresses, base))
-    indices = None
-    columns = []
-    for array in arrays:
-        if _is_plain(array):
-            columns.append(next(picked))
-        else:
-            indices = pa.array(addresses - base) if indices is None else indices
-            columns.append(array.take(indices))
-    return pa.Table.from_arrays(columns, schema=table.schema)
+    moved: NDArray[np.int64]  # positions in the array of alive addresses; none where it is empty
+    addresses: Addresses  # their new addresses
+    plan: Plan
+    codecs: list[Codec]
+    categories_used: int
 
 
 class Payload:
-    """The stored rows of one stream."""
+    """The stored rows of one stream.
 
-    def __init__(self, schema: pa.Schema) -> None:
+    Example
+    -------
+    >>> import numpy as np, pyarrow as pa
+    >>> payload = Payload(pa.schema({"x": pa.int64()}))
+    >>> base = payload.append(pa.table({"x": [7, 8, 9]}))
+    >>> payload.gather(np.array([base + 2, base])).column("x").to_pylist()
+    [9, 7]
+    >>> alive = np.array([base + 1])
+    >>> settlement = payload.settle(len(alive), base + 1, lambda: alive)
+    >>> payload.accept(settlement)
+    >>> alive[settlement.moved] = settlement.addresses
+    >>> payload.gather(alive).column("x").to_pylist()
+    [8]
+    """
+
+    def __init__(self, schema: pa.Schema, slack: float = SLACK, is_tight: bool = False) -> None:
+        """`is_tight`: pages are returned to the system as soon as an eighth is unused."""
         self.schema = schema
-        self._storage = storable(schema.empty_table()).schema
-        self._segments: list[_Segment] = []
+        self._is_tight = is_tight
+        self._slack = slack
+        self._codecs = [Codec(kind) for kind in schema.types]
+        names = [str(at) for at in range(len(schema))]
+        storage = pa.schema(zip(names, [codec.storage for codec in self._codecs], strict=True))
+        self._row_size = fixed_row_size(storage)
+        self._segments: list[Segment] = []  # what has settled, in order of address
+        self._pushed: list[Segment] = []  # rows of the push that is under way
         self._next = 0
+        self._before: tuple[int, list[pa.Array]] = (0, [])
+        self._categories_used = 0  # bytes, when they were last cleaned
+        self._known_dead = (0, 0.0)  # rows and bytes, when the rows alive were last looked at
+        self._in_order = True
+        self._in_use = 0  # bytes, at most since pages were last returned
 
     @property
     def end(self) -> int:
@@ -142,92 +83,137 @@ class Payload:
 
     @property
     def rows(self) -> int:
-        return sum(segment.table.num_rows for segment in self._segments)
+        return sum(segment.rows for segment in self._all())
 
     @property
     def nbytes(self) -> int:
-        return sum(segment.table.get_total_buffer_size() for segment in self._segments)
+        """Bytes of memory that are held."""
+        arrays = [array for segment in self._all() for array in segment.arrays]
+        return held_bytes([*arrays, *_category_values(self._codecs)])
 
-    def append(self, table: pa.Table, alive_from: int = 0) -> int:
-        """Store a table; returns the address of its first row.
+    def _all(self) -> list[Segment]:
+        return self._segments + self._pushed
 
-        Nothing before the address `alive_from` is alive any more.
+    # --- a push ---------------------------------------------------------------------------
+
+    def append(self, table: pa.Table, kept: NDArray[np.bool_] | None = None) -> int:
+        """Take the rows of a push, or those of `kept`; returns the address of the first.
+
+        They are gathered from the given table until they are settled.
         """
+        if not self._pushed:
+            self._before = (self._next, _category_values(self._codecs))
         base = self._next
-        if table.num_rows:
-            self._segments.append(_Segment(base, _joined([storable(table)])))
-            self._next += table.num_rows
-            self._merge_small(alive_from)
-            newest = self._segments[-1]
-            if newest.table.get_total_buffer_size() > 2 * newest.table.nbytes + 4096:
-                # A slice of something larger: a copy lets the rest go.
-                newest.table = _taken(newest.table, np.arange(newest.table.num_rows), 0)
+        mask = None if kept is None else pa.array(kept)
+        step = -(-table.num_rows // -(-max(table.nbytes, 1) // LARGEST_SEGMENT))
+        for begin in range(0, table.num_rows, max(step, 1)):
+            part = None if mask is None else mask.slice(begin, step)
+            arrays = self._encoded(table.slice(begin, step), part)
+            rows = len(arrays[0]) if arrays else 0
+            if rows:
+                self._pushed.append(Segment(self._next, arrays, rows))
+                self._next += rows
         return base
 
-    def _merge_small(self, alive_from: int) -> None:
-        # A new segment is merged with the one before unless it is much smaller: gathering from
-        # one segment is fast. A row is copied some eight times per eightfold growth.
-        self._segments = [segment for segment in self._segments if segment.end > alive_from]
-        while len(self._segments) > 1:
-            older, newer = self._segments[-2:]
-            dead = max(0, alive_from - older.base)
-            if 8 * newer.table.num_rows < older.table.num_rows - dead:
-                break
-            joined = _joined([older.table.slice(dead), newer.table])
-            self._segments[-2:] = [_Segment(older.base + dead, joined)]
+    def _encoded(self, table: pa.Table, mask: pa.Array | None) -> list[pa.Array]:
+        arrays = []
+        for codec, column in zip(self._codecs, table.columns, strict=True):
+            chunks = [codec.encoded(chunk) for chunk in column.chunks]
+            array = chunks[0] if len(chunks) == 1 else pa.concat_arrays(chunks)
+            arrays.append(array if mask is None else array.filter(mask))
+        return arrays
 
-    def keep_only(self, alive: Addresses) -> Addresses:
-        """Store just these rows, in this order; returns their new addresses."""
-        table = self.gather(alive)
-        self._segments = []
-        return np.arange(len(alive), dtype=np.int64) + self.append(table)
+    def pushed_sizes(self) -> NDArray[np.int64]:
+        """Bytes of each row of the push, in order of address."""
+        sizes = [row_sizes(segment.as_table()) for segment in self._pushed]
+        return np.concatenate(sizes) if sizes else np.zeros(0, np.int64)
+
+    def forget_push(self) -> None:
+        """Undo what was appended since the last settlement."""
+        if self._pushed:
+            self._next, values = self._before
+            self._pushed = []
+            _set_categories(self._codecs, values)
+
+    def store(self, table: pa.Table) -> int:
+        """Append a table all of whose rows live, and settle; returns the first address."""
+        base = self.append(table)
+        self.accept(self.settle(self.rows, 0, lambda: np.arange(base, self._next)))
+        return base
+
+    # --- settling -------------------------------------------------------------------------
+
+    def settle(
+        self, alive_rows: int, alive_from: int, alive: Callable[[], Addresses]
+    ) -> Settlement:
+        """Plan what is kept of the rows after a push; nothing changes yet.
+
+        Parameters
+        ----------
+        alive_rows
+            How many rows are alive.
+        alive_from
+            No row before this address is alive, as long as rows were given in order of arrival
+            and none was moved before one that came earlier.
+        alive
+            The addresses of all rows alive, in the order in which they are to be stored. Asked
+            only if too many dead rows may stand among those alive.
+        """
+        settling = Settling(
+            self._segments, self._pushed, self._row_size, self._slack, self._next, self._in_order
+        )
+        plan = settling.plan(alive_rows, alive_from, alive, self._known_dead)
+        codecs, used = self._codecs, self._categories_used
+        held = held_bytes(_category_values(codecs))
+        if held > used and held - used > self._slack / 2 * plan.held + 4096:
+            codecs = [Codec(kind) for kind in self.schema.types]
+            recoded = [segment.recoded(self._codecs, codecs) for segment in plan.segments]
+            plan = plan._replace(segments=recoded)
+            used = held_bytes(_category_values(codecs))
+        return Settlement(plan.moved, plan.addresses, plan, codecs, used)
+
+    def accept(self, settlement: Settlement) -> None:
+        """Take a plan into use; the caller writes down the new addresses."""
+        staying = set(map(id, settlement.plan.segments))
+        dropped = sum(s.held for s in self._segments if id(s) not in staying)
+        self._segments = settlement.plan.segments
+        self._pushed = []
+        self._next = settlement.plan.end
+        self._known_dead = settlement.plan.known_dead
+        self._in_order = settlement.plan.in_order
+        self._codecs = settlement.codecs
+        self._categories_used = settlement.categories_used
+        self._return_pages(dropped)
+
+    def _return_pages(self, dropped: int) -> None:
+        """Give memory back to the system when much more was in use than is now.
+
+        Old and new segments are there at once while a plan is made.
+        """
+        held = sum(segment.held for segment in self._segments)
+        self._in_use = max(self._in_use, held + dropped)
+        if self._in_use > (9 / 8 * held if self._is_tight else 4 * held) + RELEASED:
+            self._in_use = held
+            return_unused_pages()
+
+    # --- reading --------------------------------------------------------------------------
 
     def gather(self, addresses: Addresses, columns: Sequence[int] | None = None) -> pa.Table:
-        """The rows at these addresses, in this order, as they are stored; all columns or some."""
-        wanted = list(range(len(self._storage)) if columns is None else columns)
-        if len(addresses) == 0 or not self._segments:
-            return self._storage.empty_table().select(wanted)
-        if len(self._segments) > 1 and 2 * len(addresses) >= self.rows:
-            joined = _joined([segment.table for segment in self._segments])
-            self._segments = [_Segment(self._segments[0].base, joined)]
-        if len(self._segments) == 1:
-            only = self._segments[0]
-            return _taken(only.table.select(wanted), addresses, only.base)
-        return self._gather_from_many(addresses, wanted)
-
-    def _gather_from_many(self, addresses: Addresses, wanted: list[int]) -> pa.Table:
-        bases = np.array([segment.base for segment in self._segments])
-        home = np.searchsorted(bases, addresses, side="right") - 1
-        order = np.argsort(home, kind="stable")
-        bounds = np.searchsorted(home[order], np.arange(len(bases) + 1))
-        parts = [
-            _taken(segment.table.select(wanted), addresses[order[first:last]], segment.base)
-            for segment, first, last in zip(self._segments, bounds, bounds[1:], strict=False)
-            if last > first
-        ]
-        back = np.empty(len(order), np.int64)
-        back[order] = np.arange(len(order))
-        return _taken(_joined(parts), back, 0)
+        """The rows at these addresses, in this order; all columns or some."""
+        wanted = list(range(len(self._codecs)) if columns is None else columns)
+        schema = pa.schema([self.schema.field(at) for at in wanted])
+        if len(addresses) == 0 or not wanted:
+            return empty_table(schema)
+        arrays = picked(self._all(), addresses, wanted)
+        decoded = [self._codecs[at].decoded(a) for at, a in zip(wanted, arrays, strict=True)]
+        return pa.Table.from_arrays(decoded, schema=schema)
 
 
-def row_sizes(table: pa.Table) -> NDArray[np.int64]:
-    """Bytes that each row takes, for budgets in bytes."""
-    sizes = np.zeros(table.num_rows, np.float64)
-    for column in table.columns:
-        begin = 0
-        for chunk in column.chunks:
-            sizes[begin : begin + len(chunk)] += _value_sizes(chunk)
-            begin += len(chunk)
-    return np.ceil(sizes).astype(np.int64)
+def _category_values(codecs: Sequence[Codec]) -> list[pa.Array]:
+    return [found.values for codec in codecs for found in codec.all_categories()]
 
 
-def _value_sizes(array: pa.Array) -> NDArray[np.float64] | float:
-    kind = array.type
-    valid = 1 / 8
-    if kind in (pa.string(), pa.binary(), pa.large_string(), pa.large_binary()):
-        lengths = pc.binary_length(array).fill_null(0).to_numpy(zero_copy_only=False)
-        return lengths + (4.0 if kind in (pa.string(), pa.binary()) else 8.0) + valid
-    try:
-        return kind.bit_width / 8 + valid
-    except ValueError:  # nested: the average is near enough, and the sum is right
-        return array.nbytes / max(1, len(array))
+def _set_categories(codecs: Sequence[Codec], values: Sequence[pa.Array]) -> None:
+    found = [categories for codec in codecs for categories in codec.all_categories()]
+    for categories, given in zip(found, values, strict=True):
+        categories.values = given

@@ -15,18 +15,18 @@ from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from tidegate.columns.encoding import (
     KeyCoder,
     Mask,
-    as_array,
     common_type,
     family,
     real_numbers,
     validity,
+    value_array,
 )
+from tidegate.columns.storage import is_list, list_parts
 from tidegate.compiled.kernel import kernel
 from tidegate.spec import TidegateError
 
@@ -39,21 +39,11 @@ class Sets(NamedTuple):
     present: Mask | None
 
 
-def _is_list(kind: pa.DataType) -> bool:
-    return (
-        pa.types.is_list(kind)
-        or pa.types.is_large_list(kind)
-        or pa.types.is_fixed_size_list(kind)
-        or pa.types.is_list_view(kind)
-        or pa.types.is_large_list_view(kind)
-    )
-
-
 def item_type(kind: pa.DataType, weighted: bool, what: str) -> pa.DataType:
     """The type of the items in a column of sets."""
     if weighted and pa.types.is_map(kind):
         return kind.key_type
-    if _is_list(kind):
+    if is_list(kind):
         inner = kind.value_type
         if not weighted:
             return inner
@@ -99,23 +89,46 @@ def _tidy(begin, length, items, weights, keep):
 
 
 def _split_list(array: pa.Array) -> tuple[NDArray[np.int64], NDArray[np.int64], pa.Array]:
-    """Begin and length of each row, and the flat values."""
-    if pa.types.is_map(array.type):
-        pair = pa.struct([("item", array.type.key_type), ("weight", array.type.item_type)])
+    """Begin and length of each row, and the flat values of the rows that are not NULL."""
+    kind = array.type
+    if pa.types.is_fixed_size_list(kind):
+        length = np.full(len(array), kind.list_size, np.int64)
+        if array.null_count:
+            length[array.is_null().to_numpy(zero_copy_only=False)] = 0
+        return np.cumsum(length) - length, length, array.flatten()
+    if pa.types.is_map(kind):
+        pair = pa.struct([("item", kind.key_type), ("weight", kind.item_type)])
         array = array.cast(pa.list_(pair))
-    elif not pa.types.is_large_list(array.type):
-        array = array.cast(pa.large_list(array.type.value_type))
-    lengths = pc.list_value_length(array).fill_null(0).to_numpy(zero_copy_only=False)
-    flat = array.flatten()  # leaves out what stands behind NULL rows
-    length = lengths.astype(np.int64)
-    begin = np.zeros(len(length), np.int64)
-    np.cumsum(length[:-1], out=begin[1:])
-    return begin, length, flat
+    offsets, flat = list_parts(array)
+    return offsets[:-1].copy(), np.diff(offsets), flat
 
 
 def encode_sets(column: pa.ChunkedArray | pa.Array, coder: KeyCoder, weighted: bool) -> Sets:
     """The sets of one stream's column."""
-    array = as_array(column)
+    chunks = column.chunks if isinstance(column, pa.ChunkedArray) else [column]
+    # Chunk by chunk: Arrow cannot join lists whose items have categories of their own.
+    parts = [_encoded_chunk(chunk, coder, weighted) for chunk in chunks]
+    if len(parts) == 1:
+        return parts[0]
+    if not parts:
+        return _encoded_chunk(pa.array([], column.type), coder, weighted)
+    shifts = np.cumsum([0, *(len(part.items) for part in parts)])
+    begins = [part.begin + shift for part, shift in zip(parts, shifts, strict=False)]
+    present = None
+    if any(part.present is not None for part in parts):
+        present = np.concatenate(
+            [np.ones(len(p.begin), np.bool_) if p.present is None else p.present for p in parts]
+        )
+    return Sets(
+        np.concatenate(begins),
+        np.concatenate([part.length for part in parts]),
+        np.concatenate([part.items for part in parts]),
+        np.concatenate([part.weights for part in parts]),
+        present,
+    )
+
+
+def _encoded_chunk(array: pa.Array, coder: KeyCoder, weighted: bool) -> Sets:
     present = validity(array)
     begin, length, flat = _split_list(array)
     weight = np.ones(len(flat), np.float64)
@@ -124,9 +137,9 @@ def encode_sets(column: pa.ChunkedArray | pa.Array, coder: KeyCoder, weighted: b
         items, weights = flat.field(0), flat.field(1)
         if flat.null_count:
             keep &= flat.is_valid().to_numpy(zero_copy_only=False)
-        weight = real_numbers(weights)
+        weight = real_numbers(value_array(weights))
     elif weighted:
-        weight = real_numbers(flat)
+        weight = real_numbers(value_array(flat))
         items = pa.array(np.arange(len(flat)) - np.repeat(begin, length))
     else:
         items = flat

@@ -1,5 +1,6 @@
 """The engine: tables in, results out, no Spark needed."""
 
-from tidegate.engine.join_engine import JoinEngine, JoinResult, join, to_arrow
+from tidegate.columns.intake import to_arrow
+from tidegate.engine.join_engine import JoinEngine, JoinResult, join
 
 __all__ = ["JoinEngine", "JoinResult", "join", "to_arrow"]

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -19,7 +20,9 @@ from numpy.typing import NDArray
 from tidegate.binding.batching import arrivals_of, by_time, kept_rows, select
 from tidegate.binding.binding import Binding, Encoded
 from tidegate.binding.spec_records import INVERTED
-from tidegate.columns.payload import Payload, row_sizes
+from tidegate.columns.intake import to_arrow
+from tidegate.columns.payload import Payload
+from tidegate.columns.storage import declared, empty_table
 from tidegate.compiled.scratch import Scratch
 from tidegate.driver import admission, arrival, in_order, instant, leaving
 from tidegate.engine import snapshot
@@ -43,23 +46,6 @@ from tidegate.state.shed_arrays import shed_of
 from tidegate.windows.arrivals import Arrivals
 
 EXAMPLES_KEPT = 3
-SPARE_ROWS = 1024  # payload that may stay unused: compacting for less costs more than it frees
-
-
-def to_arrow(table: Any, stream: str) -> pa.Table:
-    """A pyarrow table from what users push: pyarrow, pandas or polars."""
-    if isinstance(table, pa.Table):
-        return table
-    if isinstance(table, pa.RecordBatch):
-        return pa.Table.from_batches([table])
-    if type(table).__module__.partition(".")[0] == "pandas":
-        return pa.Table.from_pandas(table, preserve_index=False)
-    if hasattr(table, "__arrow_c_stream__"):
-        return pa.table(table)
-    raise TidegateError(
-        f"stream {stream!r} was given {type(table).__name__}; give a pyarrow Table or RecordBatch, "
-        "or a pandas or polars DataFrame"
-    )
 
 
 class JoinEngine:
@@ -102,7 +88,7 @@ class JoinEngine:
         self._bytes_peak = 0
         self._guard = Guard()
         for name, schema in (schemas or {}).items():
-            self._schemas[self._stream(name)] = schema.remove_metadata()
+            self._schemas[self._stream(name)] = declared(schema, name)
         self._start(Binding(spec, list(self._schemas)))
 
     def _start(self, binding: Binding) -> None:
@@ -133,7 +119,7 @@ class JoinEngine:
             `clock - lateness` as the bound of expiry and lateness. It never moves back.
         """
         pieces = list(self.results(tables, watermark=watermark))
-        return pa.concat_tables(pieces) if pieces else self._results.schema.empty_table()
+        return pa.concat_tables(pieces) if pieces else empty_table(self._results.schema)
 
     def results(self, tables: Mapping[str, Any], *, watermark: Any = None) -> Iterator[pa.Table]:
         """The same in pieces of bounded size, each made when it is asked for.
@@ -143,7 +129,7 @@ class JoinEngine:
         """
         with self._guard.using():
             given = {
-                self._stream(name): to_arrow(table, name)
+                self._stream(name): to_arrow(table, name, self._schemas[self._stream(name)])
                 for name, table in tables.items()
                 if table is not None
             }
@@ -163,7 +149,7 @@ class JoinEngine:
                 arrivals = self._arrivals(given, encoded)
                 if arrivals is not None:
                     yield from self._run(arrivals)
-                self._compact()
+                self._settle()
                 self._bytes_peak = max(self._bytes_peak, self._bytes_now())
 
     def _encode(self, binding: Binding, stream: int, table: pa.Table) -> Encoded:
@@ -189,9 +175,10 @@ class JoinEngine:
         merged = list(self._schemas)
         for stream, schema in schemas.items():
             known = merged[stream]
+            schema = declared(schema, self.spec.streams[stream])
             if known is None:
-                merged[stream] = schema.remove_metadata()
-            elif not known.equals(schema.remove_metadata()):
+                merged[stream] = schema
+            elif not known.equals(schema):
                 raise TidegateError(
                     f"stream {self.spec.streams[stream]!r} changed its columns from "
                     f"({_listed(known)}) to ({_listed(schema)}); push the same columns each time"
@@ -252,16 +239,16 @@ class JoinEngine:
             table, part = given[stream], encoded[stream]
             self._rows_in[stream] += table.num_rows
             kept = kept_rows(part)
-            if kept is not None:
-                self._count_rejected(stream, table, part)
-                table, part = table.filter(pa.array(kept)), select(part, kept)
             payload = self._payloads[stream]
             assert payload is not None
-            base = payload.append(table, self._alive_from(stream))
+            base = payload.append(table, kept)
+            if kept is not None:
+                self._count_rejected(stream, table, part)
+                part = select(part, kept)
             part, address, disorder = by_time(part, base)
             self._disorder[stream] = max(self._disorder[stream], disorder)
             if self._state.gate[0].by_bytes and len(address):
-                sizes.append(byte_budget.charges(row_sizes(table)[address - address.min()]))
+                sizes.append(byte_budget.charges(payload.pushed_sizes()[address - base]))
             parts[stream] = part
             rows.append(address)
         if not any(len(address) for address in rows):
@@ -380,14 +367,21 @@ class JoinEngine:
             return payload.end if payload else 0
         return int(self._state.slots[head].row) - self._disorder[stream]
 
-    def _compact(self) -> None:
-        """Keep the stored payload below twice what is alive, plus a little."""
+    def _settle(self) -> None:
+        """Let go of the payload of the push but for the rows alive."""
         for stream, payload in enumerate(self._payloads):
-            alive = int(self._state.lanes[stream].alive)
-            if payload is not None and payload.rows > 2 * alive + SPARE_ROWS:
-                line = join_state.line_of(self._state, stream)
-                rows = self._state.slots.row[line]
-                self._state.slots.row[line] = payload.keep_only(rows)
+            if payload is not None:
+                alive = int(self._state.lanes[stream].alive)
+                addresses = partial(self._addresses, stream)
+                settlement = payload.settle(alive, self._alive_from(stream), addresses)
+                payload.accept(settlement)
+                if len(settlement.moved):
+                    line = join_state.line_of(self._state, stream)
+                    self._state.slots.row[line[settlement.moved]] = settlement.addresses
+
+    def _addresses(self, stream: int) -> NDArray[np.int64]:
+        """Of the payload rows alive, in order of arrival."""
+        return self._state.slots.row[join_state.line_of(self._state, stream)]
 
     # --- reading --------------------------------------------------------------------------
 

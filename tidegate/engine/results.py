@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from tidegate.binding.binding import Binding
 from tidegate.columns.encoding import family, plain_array
-from tidegate.columns.payload import Payload, restored
+from tidegate.columns.payload import Payload
 from tidegate.compiled.layout import Records
 from tidegate.estimate.importance import of_ones
 from tidegate.state.join_state import RESULTS, Output
@@ -81,11 +81,7 @@ class Results:
         count = int(output.filled[RESULTS])
         output.filled[RESULTS] = 0
         parts = self._gathered([rows[:count] for rows in output.rows])
-        columns = [
-            restored(column, field.type)
-            for part, payload in zip(parts, self._payloads, strict=True)
-            for column, field in zip(part, payload.schema if payload else (), strict=True)
-        ]
+        columns = [column for part in parts for column in part]
         if gate.has_importance:
             importance = output.importance[:count].copy()
         else:

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from tidegate.binding.batching import arrivals_of
 from tidegate.binding.binding import Binding
-from tidegate.columns.payload import Payload, restored
+from tidegate.columns.payload import Payload
 from tidegate.compiled.layout import Records
 from tidegate.compiled.scratch import Scratch
 from tidegate.engine import saved_estimates
@@ -80,12 +80,7 @@ def _unused_chain(state: State) -> NDArray[np.int32]:
 
 def _stream_table(state: State, shed: Shed | None, stream: int, payload: Payload) -> pa.Table:
     line = join_state.line_of(state, stream)
-    stored = payload.gather(state.slots.row[line])
-    columns = [
-        restored(column, field.type)
-        for column, field in zip(stored.columns, payload.schema, strict=True)
-    ]
-    table = pa.Table.from_arrays(columns, schema=payload.schema)
+    table = payload.gather(state.slots.row[line])
     notes = {"slot": pa.array(line.astype(np.int32))}
     notes |= {name: pa.array(state.notes[name][line]) for name in _NOTES}
     if shed is not None:
@@ -236,7 +231,7 @@ def _refill_stream(
             shed.members.born[line] *= scale
         shed.members.stream[line] = stream
         shed.members.order[line] = notes["order"]
-    state.slots.row[line] = np.arange(len(line)) + payload.append(rows)
+    state.slots.row[line] = np.arange(len(line)) + payload.store(rows)
     state.notes.stream[line] = stream
     lane = state.lanes[stream]
     lane.begin, lane.end = 0, len(line)

@@ -48,11 +48,13 @@ def check(spec: JoinSpec, state: State, shed: Shed) -> None:
     assert spec.memory_bytes is not None
     least = held(state, shed) + 64 * _FEWEST_ROWS
     if spec.memory_bytes < least:
-        least = -(-least // 1000) * 1000
+        # A larger budget gives a larger share of itself to the log of keys.
+        fixed = least - shed_arrays.log_bytes(spec)
+        needed = -(-fixed * 8 // 7 // 1000) + 1
         raise TidegateError(
-            f"memory {spec.memory!r} is too small for policy {spec.policy_choice.name!r}, which "
-            f"needs {least:,} bytes before it retains a row; give at least '{least // 1000} KB', "
-            "or a policy that learns less, such as 'random'"
+            f"memory {spec.memory!r} is too small for policy {spec.policy_choice.name!r}: what it "
+            f"learns takes most of that; give at least '{needed} KB', or a policy that learns "
+            "less, such as 'random'"
         )
 
 

@@ -25,6 +25,7 @@ from tidegate.spec import JoinSpec, TidegateError
 from tidegate.spec.options import Policy
 from tidegate.spec.units import parse_window
 from tidegate.state.join_state import State
+from tidegate.state.settings import capacities
 
 BUCKETS = 20  # of an age curve, where the user does not say
 MOST_BUCKETS = 1000
@@ -35,7 +36,7 @@ _SHARE_OF_LOG = 8  # one in so many bytes of a budget goes to the log and its ke
 # One in so many of the retained tuples is kept to learn an age curve; VALUE learns from all.
 MONITOR_SHARE = 16
 MONITOR_SHARE_OF_VALUE = 48
-_BYTES_GUESSED = 256  # of a tuple, where the budget is in bytes
+_BYTES_GUESSED = 1024  # of a tuple, where the budget is in bytes
 
 
 def keys_for(slots: int, lines: int) -> int:
@@ -119,6 +120,11 @@ def log_lines(spec: JoinSpec) -> int:
     return max(SMALLEST_LOG, min(LARGEST_LOG, 32 * spec.memory_rows))
 
 
+def log_bytes(spec: JoinSpec) -> int:
+    """At most so many bytes go to the log of a budget in bytes, and to the keys for it."""
+    return log_lines(spec) * _BYTES_PER_LINE
+
+
 # --- age curves --------------------------------------------------------------------------
 
 
@@ -174,6 +180,10 @@ def _open_curve(spec: JoinSpec, binding: Binding, policy: Policy, shed: Shed, st
     shed.stages.width[:] = _widths(spec, binding, policy, windows)
     shed.curve.watch.buckets = np.maximum(1, -(-np.array(windows) // shed.stages.width))
     curves = _by_stream(spec, policy.get("curve"), "curve")
+    total = spec.memory_rows
+    if spec.memory_bytes is not None:
+        total = spec.memory_bytes // _BYTES_GUESSED
+    shares = capacities(spec, total)
     for stream, curve in enumerate(curves):
         if curve is not None:
             p = np.array(curve, np.float64)
@@ -188,11 +198,9 @@ def _open_curve(spec: JoinSpec, binding: Binding, policy: Policy, shed: Shed, st
         else:
             # As flat as can be, until a life is over.
             shed.stages.worth[stream] = shed.stages.ending[stream] = 1.0
-            share = int(state.accounts.capacity[state.lanes[stream].account])
+            share = shares[state.lanes[stream].account]
             if spec.split in ("shared", "auto"):
                 share //= len(spec.streams)
-            if spec.memory_bytes is not None:
-                share //= _BYTES_GUESSED
             one_in = (
                 MONITOR_SHARE_OF_VALUE if shed.rule[0].kind == shed_records.VALUE else MONITOR_SHARE
             )

@@ -1,0 +1,227 @@
+"""After a push: which rows stay where they are, and which are copied.
+
+Law: a plan shares no memory with the pushed tables. The dead that it leaves take at most `slack`
+of the bytes of the rows alive, plus `SPARE_BYTES`. Rows are copied a bounded number of times:
+once when they come; when small segments of like size are merged (once per eightfold growth); and
+when the dead have reached `slack`, segments are cleaned, those with most dead first, until a
+quarter of it is left.
+
+Where nothing leaves but from the front (the exact join), nobody needs to know which rows are
+alive: whole segments are dropped, no address changes, and only a first segment that is much of
+the store is copied without its dead.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tidegate.columns.picking import homes_of, moved
+from tidegate.columns.segments import Addresses, Segment, merged
+
+SPARE_BYTES = 4096  # may be held besides: cleaning for less costs more than it frees
+PARTS = 8  # a segment holds at most such a part of the rows alive, so that it can leave as a whole
+SMALL = 4096  # rows: segments below are not divided
+RUN = 8  # so many segments of like size are merged
+MANY = 64  # with more segments the smallest are cleaned too
+NEARLY_ALL = 63 / 64  # a pushed table of which so much lives is copied as it is
+NOBODY = np.zeros(0, np.int64)
+
+
+class Plan(NamedTuple):
+    """The segments of a store, and which of the alive addresses are new."""
+
+    segments: list[Segment]
+    moved: NDArray[np.int64]
+    addresses: Addresses
+    end: int
+    known_dead: tuple[int, float]  # rows and bytes among those alive
+    in_order: bool  # do addresses grow in the order in which rows came?
+
+    @property
+    def held(self) -> int:
+        return sum(segment.held for segment in self.segments)
+
+
+@dataclass(frozen=True)
+class Settling:
+    """What a plan is made from."""
+
+    settled: Sequence[Segment]
+    pushed: Sequence[Segment]
+    row_size: float | None  # where all rows take the same
+    slack: float
+    end: int
+    in_order: bool = True
+
+    def plan(
+        self,
+        alive_rows: int,
+        alive_from: int,
+        alive: Callable[[], Addresses],
+        known_dead: tuple[int, float],
+    ) -> Plan:
+        """See `Payload.settle`."""
+        if not self.in_order:
+            alive_from = 0  # then no address says anything about others
+        settled = [segment for segment in self.settled if segment.end > alive_from]
+        pushed = [segment for segment in self.pushed if segment.end > alive_from]
+        both = settled + pushed
+        front = max(0, alive_from - both[0].base) if both else 0
+        among = sum(segment.rows for segment in both) - front - alive_rows
+        if among <= 0:
+            return self._in_line(settled, pushed, front, alive_rows, (0, 0.0))
+        # Half of what may be dead for those at the front, half for those among the alive.
+        halved = replace(self, slack=self.slack / 2)
+        if halved._too_many(both, among, known_dead):
+            return self._looked_at(settled, pushed, alive())
+        return halved._in_line(settled, pushed, front, alive_rows, known_dead)
+
+    def _allowed(self, alive_bytes: float) -> float:
+        return self.slack * alive_bytes + SPARE_BYTES
+
+    def _too_many(
+        self, segments: Sequence[Segment], among: int, known_dead: tuple[int, float]
+    ) -> bool:
+        """Can the dead among the alive take more than they may?"""
+        rows, known = known_dead
+        largest = self.row_size or max(segment.largest_row for segment in segments)
+        dead = known + max(0, among - rows) * largest
+        total = sum(segment.nbytes for segment in segments)
+        return dead > self._allowed(max(0.0, total - dead))
+
+    # --- without knowing who is alive -----------------------------------------------------
+
+    def _in_line(
+        self,
+        settled: Sequence[Segment],
+        pushed: Sequence[Segment],
+        front: int,
+        alive_rows: int,
+        known_dead: tuple[int, float],
+    ) -> Plan:
+        kept = list(settled)
+        if kept and front:
+            dead = kept[0].size_of_first(front)
+            total = sum(segment.nbytes for segment in (*settled, *pushed))
+            if dead > self._allowed(total - dead):
+                kept[0] = kept[0].part(front, kept[0].rows)
+            front = 0
+        for segment in pushed:
+            kept += _divided(segment, front, alive_rows)
+            front = 0
+        in_order = self.in_order or not kept
+        return Plan(_merged(kept, alive_rows), NOBODY, NOBODY, self.end, known_dead, in_order)
+
+    # --- with all addresses alive ---------------------------------------------------------
+
+    def _looked_at(
+        self, settled: Sequence[Segment], pushed: Sequence[Segment], alive: Addresses
+    ) -> Plan:
+        both = [*settled, *pushed]
+        homes = homes_of(both, alive)
+        shares = self._shares(both, alive, homes)
+        clean, dead = self._to_clean(both, len(settled), shares)
+        stay = [at for at in range(len(both)) if at not in clean and shares[at] > 0]
+        kept: list[Segment] = []
+        for at in stay:
+            is_pushed = at >= len(settled)
+            kept += _divided(both[at], 0, len(alive)) if is_pushed else [both[at]]
+        movers = np.flatnonzero(np.isin(homes, list(clean)))
+        base = kept[-1].end if kept else 0  # what was there before is gone
+        fresh = _fresh(both, alive[movers], base, _largest(len(alive)))
+        addresses = np.arange(base, base + len(movers), dtype=np.int64)
+        known = (sum(s.rows for s in kept) - (len(alive) - len(movers)), dead)
+        segments = _merged(kept + fresh, len(alive))
+        # In order: if all have moved, or only those that came last.
+        in_order = not stay or (self.in_order and stay[-1] < min(clean, default=len(both)))
+        return Plan(segments, movers, addresses, base + len(movers), known, in_order)
+
+    def _shares(
+        self, segments: Sequence[Segment], alive: Addresses, homes: NDArray[np.int16]
+    ) -> list[float]:
+        """Which part of each segment's bytes is alive."""
+        counts = np.bincount(homes, minlength=len(segments))
+        shares = []
+        for at, (segment, count) in enumerate(zip(segments, counts, strict=True)):
+            share = count / segment.rows
+            if 0 < count < segment.rows and self.row_size is None:
+                sizes = segment.row_sizes()
+                rows = alive[homes == at] - segment.base
+                share = sizes[rows].sum() / max(sizes.sum(), 1.0)
+            shares.append(float(share))
+        return shares
+
+    def _to_clean(
+        self, segments: Sequence[Segment], settled: int, shares: Sequence[float]
+    ) -> tuple[set[int], float]:
+        """The segments whose rows are moved, and the bytes of the dead that stay."""
+        alive_bytes = sum(s.nbytes * share for s, share in zip(segments, shares, strict=True))
+        dead = [s.nbytes * (1 - share) for s, share in zip(segments, shares, strict=True)]
+        pushed = range(settled, len(segments))
+        clean = {at for at in pushed if 0 < shares[at] < NEARLY_ALL}
+        staying = {at for at, share in enumerate(shares) if share > 0} - clean
+        left = sum(dead[at] for at in staying)
+        if left > self._allowed(alive_bytes):
+            for at in sorted(staying, key=lambda at: shares[at]):
+                if left <= self._allowed(alive_bytes) / 4:
+                    break
+                clean.add(at)
+                left -= dead[at]
+        if len(staying - clean) > MANY:
+            small = sorted(staying - clean, key=lambda at: segments[at].rows)
+            clean |= set(small[: len(small) - MANY // 2])
+        return clean, max(left, 0.0)
+
+
+def _fresh(
+    segments: Sequence[Segment], addresses: Addresses, base: int, step: int
+) -> list[Segment]:
+    """Copies of the rows at these addresses, which get new ones from `base` on."""
+    fresh = []
+    for begin in range(0, len(addresses), step):
+        part = addresses[begin : begin + step]
+        fresh.append(Segment(base + begin, moved(segments, part), len(part)))
+    return fresh
+
+
+def _largest(alive_rows: int) -> int:
+    return max(SMALL, alive_rows // PARTS)
+
+
+def _divided(segment: Segment, front: int, alive_rows: int) -> list[Segment]:
+    """Copies of the rows of a segment from `front` on, in parts that can leave one by one."""
+    step = _largest(alive_rows)
+    begins = range(front, segment.rows, step)
+    return [segment.part(begin, min(begin + step, segment.rows)) for begin in begins]
+
+
+def _merged(segments: list[Segment], alive_rows: int) -> list[Segment]:
+    """Merge the newest segments where there are many of like size."""
+    while True:
+        run = _run_of_small(segments, alive_rows)
+        if run < 2:
+            return segments
+        last = segments[-run:]
+        arrays = merged([segment.arrays for segment in last])
+        joined = Segment(last[0].base, arrays, sum(segment.rows for segment in last))
+        segments = [*segments[:-run], joined]
+
+
+def _run_of_small(segments: Sequence[Segment], alive_rows: int) -> int:
+    """How many of the newest segments are to be merged; 0 or 1: none."""
+    run = rows = 0
+    for segment in reversed(segments):
+        is_next = run == 0 or segment.end == segments[-run].base
+        like = run == 0 or segment.rows < RUN * segments[-1].rows
+        if not is_next or not like:
+            break
+        if rows + segment.rows > _largest(alive_rows):  # full
+            return run if 2 * rows >= _largest(alive_rows) else 0
+        rows += segment.rows
+        run += 1
+    return run if run >= RUN else 0
