@@ -177,7 +177,9 @@ class NaiveJoin:
     def push(self, tables: Mapping[str, Sequence[Row]], watermark: Any = None) -> list[Result]:
         """Take one push; a stream that is missing has sent nothing."""
         if watermark is not None:
-            self.watermark = plain(watermark)
+            # The bound never moves back, also not from where the clock had brought it before the
+            # first watermark; a push without one leaves it where it is.
+            self.watermark = max(plain(watermark), self.bound())
             self.expire_by_time()
         accepted: list[Arrival] = []
         for stream, name in enumerate(self.spec.streams):
@@ -308,7 +310,7 @@ class NaiveJoin:
             # No newer tuple is needed for its death: it has met what was there, and takes no room.
             self.counts["expired", stream] += 1
             return
-        pool = self.alive if self.spec.split == "shared" else self.alive_of(stream)
+        pool = self.pool_of(stream)
         if len(pool) >= self.capacity(stream):
             victim = self.victim(pool, arrival)
             if victim is arrival:
@@ -317,13 +319,17 @@ class NaiveJoin:
             self.leave(victim, "evicted")
         self.alive.append(arrival)
 
+    def pool_of(self, stream: int) -> list[Arrival]:
+        """Who shares the memory that a tuple of this stream would take."""
+        return self.alive if self.spec.split in ("shared", "auto") else self.alive_of(stream)
+
     def capacity(self, stream: int) -> float:
         memory, count = self.spec.memory_rows, len(self.spec.streams)
         if memory is None:
             return math.inf
         if self.spec.split_rows is not None:
             return self.spec.split_rows[stream]
-        if self.spec.split == "shared":
+        if self.spec.split in ("shared", "auto"):
             return memory
         # An even split of an odd memory: earlier streams get the extra tuple.
         return memory // count + (1 if stream < memory % count else 0)

@@ -8,7 +8,6 @@ on a stream without instants, when a learned number is read), the sentence stand
 
 from __future__ import annotations
 
-import math
 from collections import Counter
 from collections.abc import Sequence
 from fractions import Fraction
@@ -16,6 +15,7 @@ from typing import Any
 
 import naive
 from naive import Arrival, NaiveJoin, length, missing, plain
+from naive_estimates import added
 
 from tidegate.shed import learning
 from tidegate.spec import Equal, JoinSpec
@@ -29,8 +29,11 @@ Rank = tuple[Any, ...]
 class ShedJoin(NaiveJoin):
     """The naive join, shedding by one of the policies that are not static."""
 
-    def __init__(self, spec: JoinSpec) -> None:
+    def __init__(self, spec: JoinSpec, nanoseconds: int = 1) -> None:
+        """`nanoseconds` per unit of time: 1000 unless times are integers or some have more digits,
+        as in the engine, whose buckets of age are whole units."""
         super().__init__(spec)
+        self.nanoseconds = nanoseconds
         self.policy = spec.policy_choice
         self.seen: list[Arrival] = []  # every tuple taken, in order
         self.produced: dict[Any, float] = {}  # results by key
@@ -38,6 +41,8 @@ class ShedJoin(NaiveJoin):
         self.victims: list[tuple[int, int]] = []  # (stream, row), in the order they went
         self.sketch: dict[tuple[int, Any], float] | None = None  # once a window is too large
         self.faded, self.quiet = 0, 0
+        self.arrived, self.until_plan = [0.0, 0.0], 0
+        self.precedence, self.factor = [0, 0], [1.0, 1.0]
 
     # --- what a twin counts ---------------------------------------------------------------
 
@@ -61,7 +66,7 @@ class ShedJoin(NaiveJoin):
                 other.stream == arrival.stream and other.born > arrival.born for other in self.seen
             )
             return newer < window.size
-        return self.bound() - arrival.born <= length(window)
+        return self.bound() // self.nanoseconds - arrival.born <= self.window(arrival.stream)
 
     def matches(self, arrival: Arrival) -> float:
         """m: tuples with its key in the opposite window, full or retained."""
@@ -82,12 +87,16 @@ class ShedJoin(NaiveJoin):
     def now(self, stream: int) -> int:
         if self.spec.windows[stream].kind == "rows":
             return sum(other.stream == stream for other in self.seen) - 1
+        return self.moment
+
+    @property
+    def moment(self) -> int:
         assert self.clock is not None
-        return self.clock
+        return self.clock // self.nanoseconds
 
     def window(self, stream: int) -> int:
         window = self.spec.windows[stream]
-        return window.size if window.kind == "rows" else length(window)
+        return window.size if window.kind == "rows" else length(window) // self.nanoseconds
 
     # --- the steps of the join ------------------------------------------------------------
 
@@ -97,11 +106,16 @@ class ShedJoin(NaiveJoin):
         arrival.born = (
             sum(other.stream == stream for other in self.seen)
             if self.spec.windows[stream].kind == "rows"
-            else self.clock
+            else self.moment
         )
         if not self.seen:
-            self.first = self.clock
+            self.first = self.moment
         self.seen.append(arrival)
+        if self.spec.split == "auto":
+            self.arrived[stream] += 1.0
+            self.until_plan -= 1
+            if self.until_plan <= 0:
+                self.plan()
         self.count(arrival)
         # An arrival is an instant of the opposite stream: those it does not meet decay.
         decay = Fraction(self.weight("delta", "decay", 0.99))
@@ -109,18 +123,34 @@ class ShedJoin(NaiveJoin):
             if other.stream != stream and other.taken in self.worth:
                 self.worth[other.taken] *= decay
 
+    def plan(self) -> None:
+        """`split="auto"`: what makes priorities of both streams results per unit of time; where
+        they cannot be, who comes after whom. Every 64 tuples; older arrivals count for less."""
+        name = self.policy.get("form", self.policy.name)
+        for stream, other in ((0, 1), (1, 0)):
+            ours, theirs = self.arrived[stream], self.arrived[other]
+            if name in ("value", "auto", "simp") or self.policy.get("frequencies") is not None:
+                self.factor[stream] = theirs
+            elif name in ("prob", "simpprob", "dimpprob"):
+                tuples = theirs if self.spec.windows[other].kind == "rows" else 1.0
+                self.factor[stream] = tuples / max(1, self.window(other))
+            elif name != "age":
+                self.precedence[stream] = int(theirs > 1.1 * ours)
+        self.arrived = [number * 0.5 ** (1.0 / 16) for number in self.arrived]
+        self.until_plan = 64
+
     def count(self, arrival: Arrival) -> None:
         """Count on in a sketch, once the window of a stream holds more than its log."""
         if self.sketch is None:
             before = [a for a in self.seen if a is not arrival and self.is_in_window(a)]
             if sum(a.stream == arrival.stream for a in before) >= shed_arrays.log_lines(self.spec):
                 self.sketch = dict(Counter((a.stream, self.key(a)) for a in before))
-                self.faded, self.quiet = self.clock, 0
+                self.faded, self.quiet = self.moment, 0
         else:
             self.quiet += 1
             sizes = [self.window(stream) for stream in range(2)]
             timed = [s for s in range(2) if self.spec.windows[s].kind != "rows"]
-            elapsed = self.clock - self.faded if timed else self.quiet
+            elapsed = self.moment - self.faded if timed else self.quiet
             period = max(sizes[s] for s in timed) if timed else sum(sizes)
             if self.quiet >= learning.SMALLEST_FADE and 5 * elapsed > period:
                 held = {self.key(other) for other in self.alive}
@@ -128,7 +158,7 @@ class ShedJoin(NaiveJoin):
                     counts = [self.sketch.pop((s, key), 0.0) * 0.8 for s in range(2)]
                     if max(counts) >= 0.75 or key in held:
                         self.sketch.update({(s, key): counts[s] for s in range(2)})
-                self.faded, self.quiet = self.clock, 0
+                self.faded, self.quiet = self.moment, 0
         if self.sketch is not None:
             place = arrival.stream, self.key(arrival)
             self.sketch[place] = self.sketch.get(place, 0.0) + 1.0
@@ -206,6 +236,7 @@ class ShedJoin(NaiveJoin):
         if self.spec.windows[stream].kind == "rows" and self.spec.windows[stream].size == 0:
             self.counts["expired", stream] += 1
             return
+        arrival.appraised = self.now(stream)
         if self.policy.name == "dgl" or self.policy.get("form") == "cumulative":
             alpha, gain = (
                 Fraction(self.weight(*names, default))
@@ -217,9 +248,9 @@ class ShedJoin(NaiveJoin):
         if self.policy.name == "simpprob":
             arrival.at_arrival = arrival.importance * self.matches(arrival)
         self.expire_by_count(stream)
-        pool = self.alive if self.spec.split == "shared" else self.alive_of(stream)
+        pool = self.pool_of(stream)
         if len(pool) >= self.capacity(stream):
-            victim = min([*pool, arrival], key=self.rank) if pool else arrival
+            victim = self.first_to_go(pool, arrival) if pool else arrival
             self.victims.append((victim.stream, victim.row))
             if victim is arrival:
                 self.counts["refused", stream] += 1
@@ -233,19 +264,35 @@ class ShedJoin(NaiveJoin):
         value = self.policy.get(other_name if self.policy.name == "dgl" else name)
         return default if value is None else value
 
+    def first_to_go(self, pool: list[Arrival], arrival: Arrival) -> Arrival:
+        """The first of each stream, then the first of these and the new one."""
+        own = [[other for other in pool if other.stream == stream] for stream in range(2)]
+        firsts = [min(others, key=self.rank) for others in own if others]
+        return min([*firsts, arrival], key=self.place)
+
+    def place(self, arrival: Arrival) -> Rank:
+        """Whoever has the smallest goes; under `split="auto"` in the currency of both streams."""
+        priority, *rest = self.rank(arrival)
+        factor = self.factor[arrival.stream]
+        scaled = priority if factor == 1.0 else priority * factor
+        return (self.precedence[arrival.stream], scaled, *rest)
+
     def rank(self, arrival: Arrival) -> Rank:
-        """Whoever has the smallest goes."""
+        """Priority, basis and order."""
         name = self.policy.get("form", self.policy.name)
         return getattr(self, "rank_" + name.replace("-", "_"))(arrival)
 
+    def rank_random(self, arrival: Arrival) -> Rank:
+        return (chance(self.spec.seed, arrival.stream, arrival.taken_of_stream), arrival.taken)
+
     def rank_recent(self, arrival: Arrival) -> Rank:
-        return (arrival.taken,)
+        return (0.0, arrival.taken)
 
     def rank_until_expiry(self, arrival: Arrival) -> Rank:
-        return (-arrival.taken,)
+        return (0.0, -arrival.taken)
 
     def rank_simp(self, arrival: Arrival) -> Rank:
-        return (arrival.importance, arrival.taken)
+        return (arrival.importance, arrival.importance, arrival.taken)
 
     def rank_prob(self, arrival: Arrival) -> Rank:
         frequencies = self.policy.get("frequencies")
@@ -267,10 +314,10 @@ class ShedJoin(NaiveJoin):
         return (arrival.importance * self.matches(arrival), arrival.importance, arrival.taken)
 
     def time(self, arrival: Arrival) -> float:
-        """In windows since the first tuple, from 1 on."""
+        """In windows since the first tuple, from 1 on; tuples of an instant have one time."""
         first = 0 if self.spec.windows[arrival.stream].kind == "rows" else self.first
         window = self.window(arrival.stream)
-        return 1.0 + (arrival.born - first) / window if window else 1.0
+        return 1.0 + (arrival.appraised - first) / window if window else 1.0
 
     def rank_additive(self, arrival: Arrival) -> Rank:
         alpha, beta, delta = (self.policy.get(n, d) for n, d in WEIGHTS)
@@ -290,6 +337,8 @@ class ShedJoin(NaiveJoin):
     def rank_age(self, arrival: Arrival) -> Rank:
         """Only with a given curve: what monitors show is compared by itself."""
         curve, bucket = self.policy.get("curve"), self.policy.get("bucket")
+        if self.spec.split == "auto":  # results per unit of age
+            curve = [results / bucket for results in curve]
         age = (self.now(arrival.stream) - arrival.born) // bucket
         worth = best_rate(curve, age)
         rises = age < len(curve) and worth > curve[age]
@@ -302,12 +351,16 @@ WEIGHTS = (("alpha", 1.0), ("beta", 1.0), ("delta", 0.0))
 
 def best_rate(curve: Sequence[float], age: int) -> float:
     """srivastava2004, section 3.2.1: max over j > i of (C(j) - C(i)) / (j - i)."""
-    rates = [sum(curve[age:j]) / (j - age) for j in range(age + 1, len(curve) + 1)]
+    rates = [added(curve[age:j]) / (j - age) for j in range(age + 1, len(curve) + 1)]
     return max(rates, default=0.0)
 
 
-def score_levels(count: float) -> int:
-    """The level of a count, as `estimate.match_rate` has it: one each below 16, then quarters."""
-    if count < 15.5:
-        return math.floor(count + 0.5)
-    return min(63, 16 + math.floor(4 * math.log2(max(1.0, count / 16))))
+def chance(seed: int, stream: int, number: int) -> float:
+    """The n-th random number of a stream: splitmix64, its finaliser applied twice."""
+    state = (seed + 0x9E3779B97F4A7C15 * (number + 1)) % 2**64
+    state ^= 0x94D049BB133111EB * (stream + 1) % 2**64
+    for _ in range(2):
+        state = (state ^ state >> 30) * 0xBF58476D1CE4E5B9 % 2**64
+        state = (state ^ state >> 27) * 0x94D049BB133111EB % 2**64
+        state ^= state >> 31
+    return (state >> 11) / 2**53

@@ -1,25 +1,24 @@
-"""The slow twin of VALUE: every victim is found by looking at all tuples.
+"""The slow twins of the policies that learn from monitors: VALUE, and AGE without a given curve.
 
-Law: what a tuple is worth comes from the estimators, which `test_estimate.py` compares with their
-definitions; when it is read is stated here, once: for all tuples every so many arrivals (and so
-many times in a window, as often as worth moves), for a tuple that has met an arrival, a
-new one, and again for whoever is about to go (who stays if it is worth more by now).
+Law: what is learned is recomputed in plain Python (`naive_estimates`); when it is read is stated
+here, once. AGE reads its curve whenever a monitor's life is over. VALUE scores all tuples every so
+many arrivals (and so many times in a window, as often as worth moves), a tuple that has met an
+arrival, a new one, and again whoever is about to go (who stays if it is worth more by now).
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 
-import numpy as np
-from naive import Arrival, length
+from naive import Arrival
+from naive_estimates import AGES, FadingCounts, Importances, Monitors, Pace, Rates, Stages, level_of
 from naive_policies import NOTHING, Rank, ShedJoin
 from standalone import Standalone
 
-from tidegate.binding.spec_records import IMPORTANCE_CODES
-from tidegate.estimate import age_curve, frequency, importance, match_rate
-from tidegate.shed import ages, learning
+from tidegate.shed import learning
 from tidegate.spec import JoinSpec
-from tidegate.state import shed_arrays
+
+GOES_LAST = 2  # the precedence of a monitor
 
 age_curve = Standalone(age_curve)
 frequency = Standalone(frequency)
@@ -29,239 +28,294 @@ ages = Standalone(ages)
 learning = Standalone(learning)
 
 
-class ValueJoin(ShedJoin):
-    def __init__(self, spec: JoinSpec) -> None:
-        super().__init__(spec)
-        self.book = frequency.empty(2, 4096, 1, frequency.FADED)
-        self.rates = match_rate.empty(2, shed_arrays.BUCKETS, 4096)
-        timed = [s for s in range(2) if spec.windows[s].kind != "rows"]
-        self.rates.span[:] = max(1, self.fade_after()), timed[0] if timed else -1
-        self.importances = importance.empty(2)
-        self.curve = age_curve.empty(2, shed_arrays.BUCKETS, age_curve.MOST_MONITORS)
-        self.stages = ages.empty(2, shed_arrays.BUCKETS + 1)
-        self.stages.worth[:] = self.stages.ending[:] = 1.0
-        self.stages.width[:] = [self.width(0), self.width(1)]
-        self.refresh_in, self.quiet, self.faded = 1, 0, 0
-        self.seen_of, self.now_of = [0, 0], [0, 0]  # as of the last arrival that was seen
-        self.scores: dict[int, float] = {}
-        self.monitors: dict[int, int] = {}  # order -> monitor
-        self.exposed: dict[int, tuple[int, int, int]] = {}
-        self.codes: dict[object, int] = {}
-        self.period = [(0, 0, 0), (0, 0, 0)]  # its begin, tuples seen then, tuples of the last one
+class WatchedJoin(ShedJoin):
+    """A join in which a few tuples are kept for their whole life, to learn from."""
+
+    one_in = 16  # of the tuples that the memory holds, at most 128 of a stream
+
+    def __init__(self, spec: JoinSpec, nanoseconds: int = 1) -> None:
+        super().__init__(spec, nanoseconds)
+        self.lives: dict[int, list[float]] = {}  # of monitors, by order
+        self.lessons = 0  # how often worth was learned anew
+        self.stages = [Stages(self.width(stream), AGES) for stream in range(2)]
+        self.paces = [Pace(self.window(stream)) for stream in range(2)]
+        self.monitors = []
         for stream in range(2):
-            share = int(self.capacity(stream)) // (2 if spec.split == "shared" else 1)
-            limit = min(age_curve.MOST_MONITORS, share / shed_arrays.MONITOR_SHARE_OF_VALUE)
-            self.curve.watch[stream].limit = limit if share >= 4 else 0.0
-            self.curve.watch[stream].buckets = -(-self.window(stream) // self.width(stream)) or 1
+            share = int(self.capacity(stream)) // (2 if spec.split in ("shared", "auto") else 1)
+            limit = min(128.0, share / self.one_in) if share >= 4 else 0.0
+            buckets = max(1, -(-self.window(stream) // self.width(stream)))
+            self.monitors.append(Monitors(limit, buckets))
 
     def width(self, stream: int) -> int:
-        return max(1, -(-self.window(stream) // shed_arrays.BUCKETS))
-
-    def number_of(self, arrival: Arrival) -> int:
-        """The key as the estimators know it."""
-        key = self.key(arrival)
-        if key is NOTHING:
-            return frequency.NO_KEY
-        code = np.int64(self.codes.setdefault(key, len(self.codes)))
-        book = self.book
-        return frequency.find_or_add(book.book, book.table, book.keys, book.counts, code)
-
-    def score(self, arrival: Arrival) -> float:
-        stream, key = arrival.stream, self.number_of(arrival)
-        if key == frequency.NO_KEY:
-            return 0.0
-        worth = self.rates.level_rate[stream, self.level(stream, key)]
-        wait = match_rate.wait_of(match_rate.waited(self.rates, key), self.rates.span[0])
-        by_age = ages.worth_at(self.stages, stream, arrival.born, self.now_of[stream])
-        worth *= self.rates.wait_worth[stream, wait] * by_age
-        if self.spec.importance_columns is not None:
-            worth *= importance.worth(self.importances, stream, self.combining, arrival.importance)
-        return worth
-
-    @property
-    def combining(self) -> int:
-        return IMPORTANCE_CODES[self.spec.output_importance]
-
-    def level(self, stream: int, key: int, met: bool = False) -> int:
-        return match_rate.level_of(max(0.0, self.book.counts[key, 1 - stream] - met))
-
-    # --- learning -------------------------------------------------------------------------
+        """Twentieths of a window, in whole units."""
+        return max(1, -(-self.window(stream) // AGES))
 
     def see(self, arrival: Arrival) -> None:
         super().see(arrival)
-        stream, book = arrival.stream, self.book
-        if len(self.seen) == 1:
-            self.faded = self.clock
-        self.measure_pace(arrival)
-        self.seen_of[stream] += 1
-        self.now_of = [self.now(s) for s in range(2)]
-        self.quiet += 1
-        if self.quiet >= learning.SMALLEST_FADE and self.elapsed() > self.fade_after():
-            for other in self.alive:
-                self.account(other, False)
-            frequency.fade(book.book, book.table, book.keys, book.counts)
-            match_rate.fade(self.rates)
-            importance.fade(self.importances)
-            self.refresh_in, self.quiet, self.faded = 1, 0, self.clock
-        self.tick()
-        key = self.number_of(arrival)
-        if key != frequency.NO_KEY:
-            match_rate.see_key(self.rates, book.counts, stream, key)
-            book.counts[key, stream] += 1.0
-        if self.spec.importance_columns is not None:
-            importance.observe(self.importances, stream, arrival.importance)
-        self.refresh_in -= 1
-        if self.refresh_in <= 0:
-            self.refresh()
+        self.paces[arrival.stream].see(arrival.born)
 
-    def tick(self) -> None:
-        clock, (span, timed) = self.rates.clock, self.rates.span
-        clock[match_rate.NOW] = self.now_of[timed] if timed >= 0 else clock[match_rate.NOW] + 1
-        clock[match_rate.UNFITTED] += 1
-        elapsed = clock[match_rate.NOW] - clock[match_rate.REFRESHED]
-        if elapsed * clock[match_rate.HURRY] > span:
-            self.refresh_in = 1
-
-    def account(self, arrival: Arrival, met: bool) -> None:
-        """Its trials since it was last looked at, spread over the cells it went through."""
-        stream, key, rates = arrival.stream, self.number_of(arrival), self.rates
-        now = int(rates.clock[match_rate.NOW])
-        seen, since, then = self.exposed[arrival.taken]
-        trials = self.seen_of[1 - stream] - seen
-        self.exposed[arrival.taken] = (self.seen_of[1 - stream], now, self.now_of[stream])
-        if key == frequency.NO_KEY or not (trials or met):
-            return
-        level = self.level(stream, key, met)
-        window = self.width(stream) * int(self.curve.watch[stream].buckets)
-        young, old = then - arrival.born, self.now_of[stream] - arrival.born
-        last, before = (int(moment) for moment in rates.activity[key])
-        if met and last == now:
-            last, before = before, match_rate.NEVER
-        if since < last < now:
-            share = (last - since) / (now - since)
-            first, middle = int(trials * share + 0.5), young + int((old - young) * share)
-            begun = since - before if match_rate.NEVER < before <= since else 0
-            waits = (begun, begun + last - since)
-            match_rate.spread(rates, stream, level, (young, middle), waits, window, first)
-            trials, young, since = trials - first, middle, last
-        begun = 0 if last == match_rate.NEVER else max(0, since - last)
-        waits = (begun, begun + now - since)
-        cell = match_rate.spread(rates, stream, level, (young, old), waits, window, trials)
-        if met:
-            match_rate.hit(rates, stream, level, *cell, self.seen_of[1 - stream])
-
-    def counted(self) -> bool:
-        return all(window.kind == "rows" for window in self.spec.windows)
-
-    def elapsed(self) -> int:
-        return self.quiet if self.counted() else self.clock - self.faded
-
-    def fade_after(self) -> int:
-        if self.counted():
-            return sum(window.size for window in self.spec.windows)
-        return max(length(window) for window in self.spec.windows if window.kind != "rows")
-
-    def measure_pace(self, arrival: Arrival) -> None:
-        stream = arrival.stream
-        seen = sum(other.stream == stream for other in self.seen) - 1
-        begin, before, _ = self.period[stream]
-        if seen == 0:
-            self.period[stream] = (arrival.born, 0, 0)
-        elif arrival.born - begin > self.window(stream):
-            self.period[stream] = (arrival.born, seen, seen - before)
-
-    def refresh(self) -> None:
-        if match_rate.is_due(self.rates):
-            for arrival in self.alive:
-                self.account(arrival, False)
-            self.fit()
-        moved = 0
-        for arrival in self.alive:
-            before = self.scores[arrival.taken]
-            self.scores[arrival.taken] = self.score(arrival)
-            moved += match_rate.has_moved(before, self.scores[arrival.taken])
-        clock = self.rates.clock
-        hurry = learning.next_hurry(clock[match_rate.HURRY], moved, len(self.alive))
-        clock[match_rate.HURRY] = hurry
-        ordinary = sum(arrival.taken not in self.monitors for arrival in self.alive)
-        self.rates.clock[match_rate.REFRESHED] = self.rates.clock[match_rate.NOW]
-        self.refresh_in = max(learning.SMALLEST_REFRESH, ordinary)
-
-    def fit(self) -> None:
-        match_rate.fit(self.rates)
-        importance.summarise(self.importances)
-        stages = self.stages
-        for stream in range(2):
-            buckets = int(self.curve.watch[stream].buckets)
-            places = np.arange(buckets) * shed_arrays.BUCKETS // buckets
-            self.curve.watch[stream].known = self.rates.known[stream]
-            age_curve.rate_ahead(
-                self.rates.age_rate[stream, places],
-                stages.worth[stream],
-                stages.rising[stream],
-                stages.ending[stream],
-            )
+    def count(self, arrival: Arrival) -> None:
+        """Nothing is read of the counts over windows."""
 
     def met(self, arrival: Arrival, others: Sequence[Arrival]) -> None:
         for other in others:
-            self.account(other, True)
-            if self.spec.importance_columns is not None:
-                importance.earn(
-                    self.importances, other.stream, self.combining, other.importance,
-                    arrival.importance,
-                )  # fmt: skip
-            if other.taken not in self.monitors:
-                self.scores[other.taken] = self.score(other)
+            if other.taken in self.lives:
+                age = self.now(other.stream) - other.born
+                life = self.lives[other.taken]
+                life[min(len(life) - 1, max(0, (age - 1) // self.width(other.stream)))] += 1.0
 
-    # --- staying and leaving --------------------------------------------------------------
-
-    def rank_value(self, arrival: Arrival) -> Rank:
-        own = arrival.importance
-        if arrival.taken in self.monitors:
-            return (np.inf, own, arrival.taken)
-        return (self.scores[arrival.taken], own, arrival.taken)
+    def place(self, arrival: Arrival) -> Rank:
+        if arrival.taken in self.lives:
+            return (GOES_LAST,)
+        return super().place(arrival)
 
     def admit(self, arrival: Arrival) -> None:
         stream = arrival.stream
         if self.spec.windows[stream].kind == "rows" and self.spec.windows[stream].size == 0:
             self.counts["expired", stream] += 1
             return
-        self.scores[arrival.taken] = self.score(arrival)
-        monitor = age_curve.begin(self.curve, stream, self.period[stream][2])
-        if monitor >= 0:
-            self.monitors[arrival.taken] = monitor
+        self.appraise(arrival)
+        life = self.monitors[stream].begin(self.paces[stream].tuples)
+        if life is not None:
+            self.lives[arrival.taken] = life
         self.expire_by_count(stream)
-        pool = self.alive if self.spec.split == "shared" else self.alive_of(stream)
-        if len(pool) >= self.capacity(stream) and self.make_room(pool, arrival) is arrival:
-            self.counts["refused", stream] += 1
-            if monitor >= 0:
-                age_curve.end(self.curve, stream, monitor, False)
-            return
+        pool = self.pool_of(stream)
+        if len(pool) >= self.capacity(stream):
+            # Monitors never make room for others.
+            candidates = [other for other in pool if other.taken not in self.lives]
+            self.look_again(candidates)
+            victim = self.first_to_go(candidates, arrival)
+            if not self.capacity(stream) or not candidates or victim is arrival:
+                self.counts["refused", stream] += 1
+                if life is not None:
+                    self.monitors[stream].end(life, False)
+                return
+            self.leave(victim, "evicted")
         self.alive.append(arrival)
-        frequency.hold(self.book.keys, self.number_of(arrival))
-        now = int(self.rates.clock[match_rate.NOW])
-        self.exposed[arrival.taken] = (self.seen_of[1 - stream], now, self.now_of[stream])
+        self.admitted(arrival)
 
-    def make_room(self, pool: list[Arrival], arrival: Arrival) -> Arrival:
-        candidates = [other for other in pool if other.taken not in self.monitors]
-        for stream in range(2):  # whoever is about to go in its stream is looked at again
+    def leave(self, arrival: Arrival, cause: str) -> None:
+        super().leave(arrival, cause)
+        life = self.lives.get(arrival.taken)
+        if life is not None:
+            self.monitors[arrival.stream].end(life, cause == "expired")
+            if cause == "expired":
+                self.life_is_over(arrival.stream)
+
+    def appraise(self, arrival: Arrival) -> None:
+        """A new tuple, before anybody makes room for it."""
+
+    def look_again(self, candidates: list[Arrival]) -> None:
+        """Of those who may go, the first ones."""
+
+    def admitted(self, arrival: Arrival) -> None:
+        """It is retained."""
+
+    def life_is_over(self, stream: int) -> None:
+        """A monitor was there until it expired."""
+
+
+class AgeJoin(WatchedJoin):
+    def life_is_over(self, stream: int) -> None:
+        self.lessons += 1
+        width = float(self.width(stream))
+        self.stages[stream].learn([p / width for p in self.monitors[stream].curve()])
+
+    def rank_age(self, arrival: Arrival) -> Rank:
+        stages = self.stages[arrival.stream]
+        stage = stages.stage(self.now_of[arrival.stream] - arrival.born)
+        rises = stages.rising[stage]
+        return (stages.worth[stage], -arrival.taken if rises else 0, arrival.taken)
+
+    def see(self, arrival: Arrival) -> None:
+        super().see(arrival)
+        self.now_of = [self.now(stream) for stream in range(2)]
+
+
+class ValueJoin(WatchedJoin):
+    one_in = 48
+
+    def __init__(self, spec: JoinSpec, nanoseconds: int = 1) -> None:
+        super().__init__(spec, nanoseconds)
+        self.keys = FadingCounts()
+        self.rates = [Rates(max(1, self.fade_after())) for _ in range(2)]
+        self.importances = Importances(spec.output_importance)
+        timed = [s for s in range(2) if spec.windows[s].kind != "rows"]
+        self.clock_of = timed[0] if timed else None  # the stream whose clock waits go by
+        self.wait_clock, self.refreshed, self.unfitted, self.hurry = 0, 0, 256, 1
+        self.refresh_in, self.quiet, self.faded = 1, 0, 0
+        self.seen_of, self.now_of = [0, 0], [0, 0]  # as of the last arrival that was seen
+        self.scores: dict[int, float] = {}
+        self.exposed: dict[int, tuple[int, int, int]] = {}
+
+    def score(self, arrival: Arrival) -> float:
+        stream, key = arrival.stream, self.key(arrival)
+        if key is NOTHING:
+            return 0.0
+        rates = self.rates[stream]
+        worth = rates.believed[0][level_of(self.keys.of(key, 1 - stream))]
+        last, _ = self.keys.moments.get(key, (None, None))
+        waited = 0 if last is None else self.wait_clock - last
+        age = self.now_of[stream] - arrival.born
+        worth *= rates.wait_worth[rates.wait_of(waited)] * self.stages[stream].at(age)
+        if self.spec.importance_columns is not None:
+            worth *= self.importances.worth(stream, arrival.importance)
+        return worth
+
+    # --- learning -------------------------------------------------------------------------
+
+    def see(self, arrival: Arrival) -> None:
+        super().see(arrival)
+        stream, key = arrival.stream, self.key(arrival)
+        if len(self.seen) == 1:
+            self.faded = self.moment
+        self.seen_of[stream] += 1
+        self.now_of = [self.now(s) for s in range(2)]
+        self.fade()
+        self.tick()
+        if key is not NOTHING:
+            self.rates[stream].weight += 1.0
+            self.keys.see(key, stream, self.wait_clock)
+        if self.spec.importance_columns is not None:
+            self.importances.see(stream, arrival.importance)
+        self.refresh_in -= 1
+        if self.refresh_in <= 0:
+            self.refresh()
+
+    def fade(self) -> None:
+        """Once in a window all evidence counts for less."""
+        self.quiet += 1
+        elapsed = self.quiet if self.clock_of is None else self.moment - self.faded
+        if self.quiet >= learning.SMALLEST_FADE and elapsed > self.fade_after():
+            for other in self.alive:
+                self.account(other, False)
+            self.keys.fade(self.held())
+            for rates in self.rates:
+                rates.fade()
+            self.importances.fade()
+            self.refresh_in, self.quiet, self.faded = 1, 0, self.moment
+
+    def held(self) -> set[Hashable]:
+        return {self.key(other) for other in self.alive}
+
+    def fade_after(self) -> int:
+        timed = [s for s in range(2) if self.spec.windows[s].kind != "rows"]
+        sizes = [self.window(stream) for stream in range(2)]
+        return max(sizes[s] for s in timed) if timed else sum(sizes)
+
+    def tick(self) -> None:
+        if self.clock_of is None:
+            self.wait_clock += 1
+        else:
+            self.wait_clock = self.now_of[self.clock_of]
+        self.unfitted += 1
+        if (self.wait_clock - self.refreshed) * self.hurry > max(1, self.fade_after()):
+            self.refresh_in = 1
+
+    def account(self, arrival: Arrival, met: bool) -> None:
+        """Its trials since it was last looked at, spread over the cells it went through."""
+        stream, key, now = arrival.stream, self.key(arrival), self.wait_clock
+        rates = self.rates[stream]
+        seen, since, then = self.exposed[arrival.taken]
+        trials = self.seen_of[1 - stream] - seen
+        self.exposed[arrival.taken] = (self.seen_of[1 - stream], now, self.now_of[stream])
+        if key is NOTHING or not (trials or met):
+            return
+        level = level_of(max(0.0, self.keys.of(key, 1 - stream) - met))
+        window = self.width(stream) * self.monitors[stream].buckets
+        young, old = then - arrival.born, self.now_of[stream] - arrival.born
+        last, before = self.keys.moments.get(key, (None, None))
+        if met and last == now:
+            last, before = before, None
+        if last is not None and since < last < now:
+            # Its key was seen in between: a wait ended there and another began.
+            share = (last - since) / (now - since)
+            first, middle = int(trials * share + 0.5), young + int((old - young) * share)
+            begun = since - before if before is not None and before <= since else 0
+            waits = (begun, begun + last - since)
+            rates.spread(level, (young, middle), waits, window, first)
+            trials, young, since = trials - first, middle, last
+        begun = 0 if last is None else max(0, since - last)
+        waits = (begun, begun + now - since)
+        age, wait = rates.spread(level, (young, old), waits, window, trials)
+        if met:
+            rates.hit(level, age, wait, self.seen_of[1 - stream])
+
+    def refresh(self) -> None:
+        weight = self.rates[0].weight + self.rates[1].weight
+        if self.unfitted >= 256 and 40 * self.unfitted >= weight:
+            for arrival in self.alive:
+                self.account(arrival, False)
+            self.fit()
+        moved = 0
+        for arrival in self.alive:
+            before, after = self.scores[arrival.taken], self.score(arrival)
+            self.scores[arrival.taken] = after
+            moved += abs(after - before) > 0.1 * max(before, after)
+        if 8 * moved > len(self.alive):
+            self.hurry = min(64, 2 * self.hurry)
+        elif 32 * moved < len(self.alive):
+            self.hurry = max(1, self.hurry // 2)
+        self.refreshed = self.wait_clock
+        ordinary = sum(arrival.taken not in self.lives for arrival in self.alive)
+        self.refresh_in = max(learning.SMALLEST_REFRESH, ordinary)
+
+    def fit(self) -> None:
+        self.lessons += 1
+        for stream, rates in enumerate(self.rates):
+            rates.fit(self.rates[1 - stream].weight)
+            buckets = self.monitors[stream].buckets
+            self.monitors[stream].known = rates.known
+            self.stages[stream].learn(
+                [rates.believed[1][b * AGES // buckets] for b in range(buckets)]
+            )
+        self.importances.fit()
+        self.unfitted = 0
+
+    def met(self, arrival: Arrival, others: Sequence[Arrival]) -> None:
+        for other in others:
+            self.account(other, True)
+            if self.spec.importance_columns is not None:
+                self.importances.earn(other.stream, other.importance, arrival.importance)
+            if other.taken not in self.lives:
+                self.scores[other.taken] = self.score(other)
+
+    # --- staying and leaving --------------------------------------------------------------
+
+    def rank_value(self, arrival: Arrival) -> Rank:
+        return (self.scores[arrival.taken], arrival.importance, arrival.taken)
+
+    rank_auto = rank_value
+
+    def appraise(self, arrival: Arrival) -> None:
+        self.scores[arrival.taken] = self.score(arrival)
+
+    def look_again(self, candidates: list[Arrival]) -> None:
+        """Whoever is about to go in its stream stays if it is worth more by now."""
+        for stream in range(2):
             while own := [other for other in candidates if other.stream == stream]:
                 first = min(own, key=self.rank)
                 score = self.score(first)
                 if score <= self.scores[first.taken]:
                     break
                 self.scores[first.taken] = score
-        if not self.capacity(arrival.stream) or not candidates:
-            return arrival
-        victim = min([*candidates, arrival], key=self.rank)
-        if victim is not arrival:
-            self.leave(victim, "evicted")
-        return victim
+
+    def admitted(self, arrival: Arrival) -> None:
+        stream = arrival.stream
+        self.exposed[arrival.taken] = (
+            self.seen_of[1 - stream],
+            self.wait_clock,
+            self.now_of[stream],
+        )
 
     def leave(self, arrival: Arrival, cause: str) -> None:
         super().leave(arrival, cause)
         self.account(arrival, False)
-        self.book.keys[self.number_of(arrival)].references -= 1
-        monitor = self.monitors.get(arrival.taken)
-        if monitor is not None:
-            age_curve.end(self.curve, arrival.stream, monitor, cause == "expired")
+
+
+def twin_of(spec: JoinSpec, nanoseconds: int) -> ShedJoin:
+    policy = spec.policy_choice
+    if policy.name in ("value", "auto"):
+        return ValueJoin(spec, nanoseconds)
+    learns = policy.name == "age" and policy.get("curve") is None
+    return (AgeJoin if learns else ShedJoin)(spec, nanoseconds)

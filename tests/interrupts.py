@@ -1,0 +1,305 @@
+"""An engine whose call is interrupted at a line, or entered by a second thread there.
+
+The law: whatever line of the package a call has come to, an exception there leaves the engine in
+one of two states. Either the same call can be made again and everything goes on as if it had not
+been interrupted, or every later call says in one sentence that the engine was interrupted and must
+be restored. A second thread that comes while a call is at that line is refused in one sentence, or
+is served as if its call had come before or after the other one.
+
+Compiled code has no lines that Python could be interrupted at, so the lines are those of the plain
+Python around it. `python interrupts.py CHECK SCENARIO` prints what went wrong as JSON, in a process
+of its own: an engine that computes on with half of its arrays may take the process with it.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from contracts import Push, check_conservation
+
+import tidegate as tg
+
+PACKAGE = str(Path(tg.__file__).parent)
+INTERRUPTED = "interrupted.*restore"
+THREAD = "thread"
+
+
+# --- scenarios ---------------------------------------------------------------------------
+
+
+@cache
+def rows(stream: str, begin: int, count: int, keys: int = 400) -> pa.Table:
+    """`count` rows, one per unit of time; a few of them are rejected."""
+    numbers = np.arange(begin, begin + count)
+    weights = 1.0 + numbers * 7 % 11
+    weights[numbers % 97 == 5] = -1.0
+    columns = {
+        f"row_{stream}": numbers,
+        "ts": numbers,
+        "k": (numbers * numbers + (stream == "right")) % keys,
+        "w": weights,
+        "tags": pa.array([[int(n) % 5, int(n) % 7, int(n) % 11] for n in numbers]),
+    }
+    return pa.table(columns)
+
+
+def both(begin: int, count: int) -> dict[str, pa.Table]:
+    return {name: rows(name, begin, count) for name in ("left", "right")}
+
+
+@dataclass(frozen=True)
+class Scenario:
+    """The pushes before the one that is interrupted, that one, and those after it."""
+
+    spec: tg.JoinSpec
+    before: tuple[Push, ...]
+    push: Push
+    after: tuple[Push, ...]
+
+
+# The arrays begin with room for 1,024 tuples: the interrupted push makes them grow.
+GROWING = (Push(both(0, 500)),), Push(both(500, 60)), (Push(both(560, 40)),)
+WIDE = tg.JoinSpec(on="k", time="ts", within=100_000, importance="w")
+SHEDDING = WIDE.replace(memory=1050, policy="value")
+
+SCENARIOS: dict[str, Scenario] = {
+    "exact": Scenario(WIDE.replace(within=600), *GROWING),
+    "trees": Scenario(WIDE.replace(on=tg.band("k", 0, 0), within=600), *GROWING),
+    "sets": Scenario(WIDE.replace(on=tg.overlap("tags", 3), within=600), *GROWING),
+    "value": Scenario(SHEDDING, *GROWING),
+    "prob": Scenario(SHEDDING.replace(policy="prob", split="even"), *GROWING),
+    "bytes": Scenario(SHEDDING.replace(memory="400 kB", policy="random"), *GROWING),
+    "instant": Scenario(SHEDDING.replace(ties="instant", policy="dgl"), *GROWING),
+    "watermark": Scenario(
+        WIDE.replace(within=300),
+        (Push(both(0, 500)),),
+        Push(both(500, 60), 450),
+        (Push(both(560, 40), 500),),
+    ),
+    "late stream": Scenario(
+        WIDE.replace(within=600, lateness=600),
+        (Push({"left": rows("left", 0, 500)}),),
+        Push({"right": rows("right", 0, 100)}),
+        (Push(both(500, 40)),),
+    ),
+    "compaction": Scenario(
+        WIDE.replace(within=50), (Push(both(0, 900)),), Push(both(900, 700)), (Push(both(1600, 9)),)
+    ),
+}
+
+
+def pushed(engine: tg.JoinEngine, push: Push) -> pa.Table:
+    return engine.push(push.tables, watermark=push.watermark)
+
+
+def prepared(scenario: Scenario) -> tg.JoinEngine:
+    engine = tg.JoinEngine(scenario.spec)
+    for push in scenario.before:
+        pushed(engine, push)
+    return engine
+
+
+def account(engine: tg.JoinEngine) -> dict[str, float]:
+    """The stats that do not depend on when arrays grew."""
+    return {name: n for name, n in engine.stats().items() if not name.startswith("memory_bytes")}
+
+
+# --- lines -------------------------------------------------------------------------------
+
+Line = tuple[str, int]
+Reached = Callable[[Line], None]
+
+
+@contextmanager
+def traced(reached: Reached) -> Iterator[None]:
+    """Call `reached` before each line of the package that this thread comes to."""
+
+    def trace(frame: FrameType, event: str, _: Any) -> Any:
+        if not frame.f_code.co_filename.startswith(PACKAGE):
+            return None
+        if event == "line":
+            reached((frame.f_code.co_filename[len(PACKAGE) + 1 :], frame.f_lineno))
+        return trace
+
+    before = sys.gettrace()
+    sys.settrace(trace)
+    try:
+        yield
+    finally:
+        sys.settrace(before)
+
+
+Call = Callable[[tg.JoinEngine], Any]
+
+
+def moments(scenario: Scenario, call: Call) -> dict[Line, tuple[int, int]]:
+    """The first and the last time that a call comes to each of its lines, counted in lines."""
+    lines: list[Line] = []
+    engine = prepared(scenario)
+    with traced(lines.append):
+        call(engine)
+    assert len(lines) > 20, "the lines of the call were not seen"
+    first = {line: number for number, line in reversed(list(enumerate(lines)))}
+    return {line: (first[line], number) for number, line in enumerate(lines)}
+
+
+@contextmanager
+def at_moment(number: int, act: Callable[[], None]) -> Iterator[None]:
+    """Do something when the call comes to its `number`-th line."""
+    left = number
+
+    def reached(_: Line) -> None:
+        nonlocal left
+        left -= 1
+        if left == -1:
+            act()
+
+    with traced(reached):
+        yield
+
+
+# --- checks ------------------------------------------------------------------------------
+
+
+def goes_on(scenario: Scenario, engine: tg.JoinEngine, expected: Any) -> None:
+    """From the interrupted push on, everything is as it is without an interrupt."""
+    tables = [pushed(engine, push) for push in (scenario.push, *scenario.after)]
+    assert tables == expected[0], "the results differ"
+    check_conservation(engine.stats(), scenario.spec.streams)
+    assert account(engine) == expected[1], "the account differs"
+    restored = tg.JoinEngine.restore(engine.snapshot())
+    assert account(restored) == expected[1], "the account differs after a restore"
+
+
+def says_so(engine: tg.JoinEngine, scenario: Scenario) -> None:
+    """Every call says that the engine was interrupted, and goes on saying it."""
+    for _ in range(2):
+        for call in (lambda: pushed(engine, scenario.push), engine.snapshot, engine.stats):
+            with pytest.raises(tg.TidegateError, match=INTERRUPTED) as caught:
+                call()
+            assert "\n" not in str(caught.value)
+
+
+def undisturbed(scenario: Scenario) -> Any:
+    engine = prepared(scenario)
+    tables = [pushed(engine, push) for push in (scenario.push, *scenario.after)]
+    return tables, account(engine)
+
+
+def interrupted(scenario: Scenario, call: Call, number: int, stop: Any, expected: Any) -> None:
+    def act() -> None:
+        raise stop()
+
+    engine = prepared(scenario)
+    try:
+        with at_moment(number, act):
+            call(engine)
+    except stop:
+        pass
+    else:
+        raise AssertionError(f"{stop.__name__} was swallowed")
+    try:
+        engine.stats()
+    except tg.TidegateError:
+        says_so(engine, scenario)
+    else:
+        goes_on(scenario, engine, expected)
+
+
+def entered(scenario: Scenario, number: int, call: Call, expected: Any) -> str:
+    """A second thread calls while a push is at a line; "refused" or "served"."""
+    answers: list[Any] = []
+
+    def second() -> None:
+        try:
+            answers.append(call(engine))
+        except BaseException as error:
+            answers.append(error)
+
+    def act() -> None:
+        thread = threading.Thread(target=second)
+        thread.start()
+        thread.join()
+
+    engine = prepared(scenario)
+    before = account(engine)
+    with at_moment(number, act):
+        table = pushed(engine, scenario.push)
+    (answer,) = answers
+    if isinstance(answer, BaseException):
+        assert isinstance(answer, tg.TidegateError), f"it raised {answer!r}"
+        assert THREAD in str(answer), f"it says {answer}"
+        assert "\n" not in str(answer)
+        rest = [pushed(engine, push) for push in scenario.after]
+        assert ([table, *rest], account(engine)) == expected, "the push was disturbed"
+        return "refused"
+    if isinstance(answer, dict):
+        seen = {name: n for name, n in answer.items() if name in before}
+        assert seen in (before, account(engine)), "the stats are neither of before nor of after"
+    if isinstance(answer, bytes):
+        seen = account(tg.JoinEngine.restore(answer))
+        assert seen in (before, account(engine)), "the snapshot is neither of before nor of after"
+    check_conservation(engine.stats(), scenario.spec.streams)
+    return "served"
+
+
+def push_elsewhere(engine: tg.JoinEngine) -> pa.Table:
+    return engine.push(both(10_000, 3))
+
+
+CALLS: dict[str, Call] = {
+    "push": push_elsewhere,
+    "snapshot": tg.JoinEngine.snapshot,
+    "stats": tg.JoinEngine.stats,
+}
+
+
+def interrupt_everywhere(scenario: Scenario, call: Call) -> list[str]:
+    """What went wrong, line by line."""
+    expected = undisturbed(scenario)
+    wrong = []
+    for line, (first, last) in moments(scenario, call).items():
+        for stop, number in ((KeyboardInterrupt, first), (MemoryError, last)):
+            try:
+                interrupted(scenario, call, number, stop, expected)
+            except BaseException as error:
+                wrong.append(f"{stop.__name__} at {line}: {type(error).__name__}: {error}"[:300])
+    return wrong
+
+
+def enter_everywhere(scenario: Scenario) -> list[str]:
+    expected = undisturbed(scenario)
+    wrong = []
+    found = moments(scenario, lambda engine: pushed(engine, scenario.push))
+    for name, call in CALLS.items():
+        answers = []
+        for line, (first, _) in found.items():
+            try:
+                answers.append(entered(scenario, first, call, expected))
+            except Exception as error:
+                wrong.append(f"{name} at {line}: {type(error).__name__}: {error}"[:300])
+        if "refused" not in answers:
+            wrong.append(f"{name} was never refused")
+    return wrong
+
+
+CHECKS: dict[str, Callable[[Scenario], list[str]]] = {
+    "push": lambda scenario: interrupt_everywhere(scenario, lambda e: pushed(e, scenario.push)),
+    "snapshot": lambda scenario: interrupt_everywhere(scenario, tg.JoinEngine.snapshot),
+    "thread": enter_everywhere,
+}
+
+if __name__ == "__main__":
+    print(json.dumps(CHECKS[sys.argv[1]](SCENARIOS[sys.argv[2]])))

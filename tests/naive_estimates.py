@@ -1,0 +1,437 @@
+"""What VALUE and AGE learn, as slow plain Python over lists and dicts.
+
+Law: the rules are those that the docstrings of `tidegate.estimate` state, and none of that code is
+called. Sums are taken in the stated order (streams, levels, ages, waits, upwards), so that equal
+worth is equal to the last bit and a difference in victims is a difference in a rule.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass, field
+
+import naive
+
+FADE = 0.8  # what is left of old evidence
+LEVELS, WAITS, AGES = 64, 8, 20
+POWERS = (-2.0, -1.0, -0.5, 0.0, 0.25, 0.5, 0.75, 1.0)
+CAUTION, ENOUGH = 4.0, 8.0  # hits
+NEVER = None
+
+
+# --- how often keys came -----------------------------------------------------------------
+
+
+class FadingCounts:
+    """Tuples by key and stream, old ones for less; rare keys that nobody holds are forgotten."""
+
+    def __init__(self) -> None:
+        self.counts: dict[Hashable, list[float]] = {}
+        self.moments: dict[Hashable, tuple[int | None, int | None]] = {}  # last seen, and before
+
+    def of(self, key: Hashable, stream: int) -> float:
+        return self.counts[key][stream] if key in self.counts else 0.0
+
+    def see(self, key: Hashable, stream: int, now: int) -> None:
+        if key not in self.counts:
+            self.counts[key], self.moments[key] = [0.0, 0.0], (NEVER, NEVER)
+        last, _ = self.moments[key]
+        if last != now:
+            self.moments[key] = now, last
+        self.counts[key][stream] += 1.0
+
+    def fade(self, held: set[Hashable]) -> None:
+        for key in list(self.counts):
+            self.counts[key] = [count * FADE for count in self.counts[key]]
+            if key not in held and max(self.counts[key]) < 0.75:
+                del self.counts[key], self.moments[key]
+
+
+# --- age curves --------------------------------------------------------------------------
+
+
+@dataclass
+class Monitors:
+    """The tuples of a stream that are kept for their whole life, and what their lives showed."""
+
+    limit: float
+    buckets: int
+    alive: int = 0
+    waited: int = 0  # tuples since the last one began
+    known: bool = False
+    lives: float = 0.0
+    sums: list[float] = field(default_factory=list)
+    squares: list[float] = field(default_factory=list)
+
+    def begin(self, pace: int) -> list[float] | None:
+        """The life of a new monitor, if the tuple is to be one; they begin evenly in a window."""
+        self.waited += 1
+        limit = self.limit / 8.0 if self.known else self.limit
+        if limit <= 0 or self.alive >= max(1.0, limit) or self.waited < pace // limit:
+            return None
+        self.alive += 1
+        self.waited = 0
+        return [0.0] * self.buckets
+
+    def end(self, life: list[float], complete: bool) -> None:
+        self.alive -= 1
+        if complete:
+            keep = 1.0 - 1.0 / 512.0
+            self.lives = self.lives * keep + 1.0
+            self.known = self.known or self.lives >= 64.0
+            before = self.sums or [0.0] * len(life)
+            squares = self.squares or [0.0] * len(life)
+            self.sums = [old * keep + new for old, new in zip(before, life, strict=True)]
+            self.squares = [o * keep + new**2 for o, new in zip(squares, life, strict=True)]
+
+    def curve(self) -> list[float]:
+        """Results per life and bucket, shrunk towards their mean as far as noise could be."""
+        buckets = self.buckets
+        p = [total / self.lives for total in self.sums]
+        mean = noise = spread = 0.0
+        for produced, square in zip(p, self.squares, strict=True):
+            mean += produced / buckets
+            noise += (square / self.lives - produced**2) / self.lives / buckets
+        noise += mean / buckets / self.lives
+        for produced in p:
+            spread += (produced - mean) ** 2 / buckets
+        trust = max(0.0, 1.0 - noise / spread) if spread > 0 else 0.0
+        return [mean + trust * (produced - mean) for produced in p]
+
+
+class Stages:
+    """Worth by age, in buckets of `width`: 1 everywhere until a curve is known."""
+
+    def __init__(self, width: int, buckets: int) -> None:
+        self.width = width
+        self.worth, self.ending = [1.0] * (buckets + 1), [1.0] * (buckets + 1)
+        self.rising = [False] * (buckets + 1)
+
+    def learn(self, p: Sequence[float]) -> None:
+        """worth(i) = max over j > i of (C(j) - C(i)) / (j - i); what is older keeps its worth."""
+        for i in range(len(p)):
+            ahead, best = 0.0, 0.0
+            for j in range(i, len(p)):
+                ahead += p[j]
+                best = max(best, ahead / (j - i + 1))
+            self.worth[i], self.rising[i] = best, best > p[i]
+        self.worth[len(p)], self.ending[len(p)], self.rising[len(p)] = 0.0, 0.0, False
+        for i in range(len(p)):
+            rises = max(p[i], self.worth[i + 1])
+            self.ending[i] = rises if self.rising[i] else self.worth[i]
+
+    def stage(self, age: int) -> int:
+        return min(len(self.worth) - 1, age // self.width)
+
+    def at(self, age: int) -> float:
+        """Between the worth at the beginning of its stage and that at the end."""
+        stage = self.stage(age)
+        inside = (age - stage * self.width) / self.width
+        return self.worth[stage] + min(1.0, inside) * (self.ending[stage] - self.worth[stage])
+
+
+class Pace:
+    """How many tuples of a stream came in the last full period as long as its window."""
+
+    def __init__(self, window: int) -> None:
+        self.window = window
+        self.begin = self.before = self.seen = self.tuples = 0
+
+    def see(self, moment: int) -> None:
+        if self.seen == 0:
+            self.begin = moment
+        elif moment - self.begin > self.window:
+            self.tuples = self.seen - self.before
+            self.begin, self.before = moment, self.seen
+        self.seen += 1
+
+
+# --- importances -------------------------------------------------------------------------
+
+
+class Importances:
+    """What a result will be worth: the importances of a stream in bins of a quarter of a doubling,
+    and by bin of the other stream's tuples what their results were worth."""
+
+    def __init__(self, kind: str) -> None:
+        self.kind = kind
+        self.number: list[dict[int, float]] = [defaultdict(float), defaultdict(float)]
+        self.total: list[dict[int, float]] = [defaultdict(float), defaultdict(float)]
+        self.seen: list[list[tuple[float, float]]] = [[], []]  # of all bins, as of the last fit
+        self.results: list[dict[int, float]] = [defaultdict(float), defaultdict(float)]
+        self.earned: list[dict[int, float]] = [defaultdict(float), defaultdict(float)]
+        self.fresh: list[dict[int, tuple[float, float]]] = [{}, {}]
+
+    @staticmethod
+    def bin(importance: float) -> int:
+        return min(255, max(0, math.floor(4 * math.log2(importance)) + 128))
+
+    def see(self, stream: int, importance: float) -> None:
+        self.number[stream][self.bin(importance)] += 1.0
+        self.total[stream][self.bin(importance)] += importance
+
+    def earn(self, stream: int, own: float, other: float) -> None:
+        number, earned = self.fresh[stream].get(self.bin(own), (0.0, 0.0))
+        value = naive.output_importance(self.kind, (own, other))
+        self.fresh[stream][self.bin(own)] = number + 1.0, earned + value
+
+    def fade(self) -> None:
+        for stream in range(2):
+            for book in (self.number[stream], self.total[stream]):
+                for place in book:
+                    book[place] *= FADE
+            for place in range(256):
+                number, earned = self.fresh[stream].get(place, (0.0, 0.0))
+                results = self.results[stream][place] + number
+                worth = self.earned[stream][place] + earned
+                keep = FADE if results >= 256.0 else 1.0  # few are kept until there are more
+                self.results[stream][place] = results * keep
+                self.earned[stream][place] = worth * keep
+            self.fresh[stream] = {}
+
+    def fit(self) -> None:
+        """Sums over all bins before each one, and over all."""
+        for stream in range(2):
+            number = total = 0.0
+            self.seen[stream] = [(0.0, 0.0)]
+            for place in range(256):
+                number += self.number[stream][place]
+                total += self.total[stream][place]
+                self.seen[stream].append((number, total))
+
+    def worth(self, stream: int, own: float) -> float:
+        number, earned = self.fresh[stream].get(self.bin(own), (0.0, 0.0))
+        results = self.results[stream][self.bin(own)] + number
+        worth = self.earned[stream][self.bin(own)] + earned
+        return (worth + 32.0 * self.expected(1 - stream, own)) / (results + 32.0)
+
+    def expected(self, stream: int, own: float) -> float:
+        """E[f(own, Y)] over the stream; those in its own bin count with the bin's mean."""
+        number, total = self.seen[stream][256] if self.seen[stream] else (0.0, 0.0)
+        mean = total / number if number else own
+        if self.kind in ("sum", "product", "mean"):
+            return naive.output_importance(self.kind, (own, mean))
+        if not number:
+            return own
+        below, amount = self.seen[stream][self.bin(own)]
+        upto, amount_upto = self.seen[stream][self.bin(own) + 1]
+        if upto - below > 0 and (amount_upto - amount) / (upto - below) < own:
+            amount += amount_upto - amount
+            below += upto - below
+        if self.kind == "min":
+            return amount / number + (1.0 - below / number) * own
+        return below / number * own + (mean - amount / number)
+
+
+# --- rates -------------------------------------------------------------------------------
+
+
+def level_of(count: float) -> int:
+    """One level for each count below 16, then four to a doubling."""
+    if count < 15.5:
+        return math.floor(count + 0.5)
+    return min(63, 16 + math.floor(4 * math.log2(max(1.0, count / 16))))
+
+
+def typical(level: int) -> float:
+    return float(level) if level < 16 else 16.0 * 2.0 ** ((level - 16 + 0.5) / 4)
+
+
+Cell = tuple[int, int, int]  # level, age, wait
+LEVEL, AGE, WAIT = range(3)
+
+
+class Rates:
+    """Hits per trial of the tuples of one stream: level x age x wait."""
+
+    def __init__(self, span: int) -> None:
+        self.span = span  # the longest window
+        self.trials: dict[Cell, int] = defaultdict(int)
+        self.old_trials: dict[Cell, float] = defaultdict(float)
+        self.hits: list[dict[int, int]] = [defaultdict(int) for _ in range(3)]
+        self.old_hits: list[dict[int, float]] = [defaultdict(float) for _ in range(3)]
+        self.factors = [[0.0] * LEVELS, [1.0] * AGES, [1.0] * WAITS]
+        self.believed = [[0.0] * LEVELS, [1.0] * AGES, [1.0] * WAITS]
+        self.wait_worth = [1.0] * WAITS
+        self.weight = 0.0  # arrivals of the stream, faded
+        self.known = False
+        self.clump_hits = self.clump_squares = self.run = 0.0
+        self.last_arrival: int = 0
+
+    # --- places ---------------------------------------------------------------------------
+
+    def wait_ends(self) -> list[int]:
+        """The first wait ends at a 64th of the span, each next one is twice as long."""
+        return [max(1, self.span // 64) << place for place in range(WAITS - 1)]
+
+    def wait_of(self, elapsed: int) -> int:
+        return sum(elapsed >= end for end in self.wait_ends())
+
+    @staticmethod
+    def age_of(age: int, window: int) -> int:
+        return max(0, min(AGES - 1, age * AGES // max(1, window)))
+
+    # --- evidence -------------------------------------------------------------------------
+
+    def spread(
+        self, level: int, ages: tuple[int, int], waits: tuple[int, int], window: int, trials: int
+    ) -> tuple[int, int]:
+        """Trials over the cells that a tuple went through, each by its share of the way; whole
+        numbers, so that up to any point they are rounded right. Returns the last age and wait."""
+        age, wait = self.age_of(ages[0], window), self.wait_of(waits[0])
+        older = [-(-(place + 1) * window // AGES) for place in range(age, AGES - 1)]
+        longer = self.wait_ends()[wait:]
+        by_age = [share for end in older if (share := share_of(end, ages)) < 1.0]
+        by_wait = [share for end in longer if (share := share_of(end, waits)) < 1.0]
+        done = 0
+        for share in [*sorted({*by_age, *by_wait}), 1.0]:
+            place = sum(other < share for other in by_age), sum(s < share for s in by_wait)
+            upto = int(trials * share + 0.5)
+            self.trials[level, age + place[0], wait + place[1]] += upto - done
+            done = upto
+        return age + len(by_age), wait + len(by_wait)
+
+    def hit(self, level: int, age: int, wait: int, arrival: int) -> None:
+        for feature, place in enumerate((level, age, wait)):
+            self.hits[feature][place] += 1
+        self.run = self.run + 1.0 if self.last_arrival == arrival else 1.0
+        self.last_arrival = arrival
+        self.clump_hits += 1.0
+        self.clump_squares += 2.0 * self.run - 1.0
+
+    def fade(self) -> None:
+        self.weight *= FADE
+        keep = FADE if self.clump_hits >= 1000.0 else 1.0
+        self.clump_hits *= keep
+        self.clump_squares *= keep
+        for feature in range(3):
+            for place in {*self.hits[feature], *self.old_hits[feature]}:
+                self.old_hits[feature][place] = self.hits_at(feature, place) * keep
+            self.hits[feature].clear()
+        for cell in {*self.trials, *self.old_trials}:
+            self.old_trials[cell] = (self.old_trials[cell] + self.trials[cell]) * keep
+        self.trials.clear()
+
+    def hits_at(self, feature: int, place: int) -> float:
+        return self.old_hits[feature].get(place, 0.0) + self.hits[feature].get(place, 0)
+
+    def cells(self) -> list[tuple[Cell, float]]:
+        found = {cell: self.old_trials[cell] + self.trials[cell] for cell in [*self.trials]}
+        found |= {c: n + self.trials[c] for c, n in self.old_trials.items()}
+        return sorted((cell, trials) for cell, trials in found.items() if trials > 0.0)
+
+    # --- fitting --------------------------------------------------------------------------
+
+    def fit(self, opposite_weight: float) -> None:
+        cells = self.cells()
+        for _ in range(2):
+            for feature in (AGE, WAIT):
+                expected = self.expected(feature, cells)
+                scale = self.excess(feature, expected)
+                self.factors[feature] = [
+                    (self.hits_at(feature, place) + 1.0) / (scale * hits + 1.0)
+                    for place, hits in enumerate(expected)
+                ]
+            expected = self.expected(LEVEL, cells)
+            hits = [self.hits_at(LEVEL, level) for level in range(LEVELS)]
+            mean = (added(hits) + 1.0) / (added(expected) + opposite_weight + 1.0)
+            self.factors[LEVEL] = [
+                (hit + 1.0) / (trials + 1.0 / mean)
+                for hit, trials in zip(hits, expected, strict=True)
+            ]
+        clump = self.clump_squares / self.clump_hits if self.clump_hits > 0 else 1.0
+        self.judge_level(cells, clump, opposite_weight)
+        least = self.judge_factor(AGE, cells, clump)
+        self.known = least >= ENOUGH * clump
+        self.judge_factor(WAIT, cells, clump)
+        for wait in range(WAITS):
+            self.wait_worth[wait] = self.best_ahead(wait)
+
+    def expected(self, feature: int, cells: list[tuple[Cell, float]]) -> list[float]:
+        """Hits at each place as the two other factors expect them; for LEVEL, weighed trials."""
+        expected = [0.0] * len(self.factors[feature])
+        for cell, hits in cells:
+            for other in range(3):
+                if other != feature:
+                    hits *= self.factors[other][cell[other]]
+            expected[cell[feature]] += hits
+        return expected
+
+    def excess(self, feature: int, expected: list[float]) -> float:
+        hits = added([self.hits_at(feature, place) for place in range(len(expected))])
+        return hits / added(expected) if hits > 0 and added(expected) > 0 else 1.0
+
+    def judge_level(
+        self, cells: list[tuple[Cell, float]], clump: float, opposite_weight: float
+    ) -> None:
+        """Shrunk towards the power of the count that explains the hits best."""
+        trials = self.expected(LEVEL, cells)
+        hits = [self.hits_at(LEVEL, level) for level in range(LEVELS)]
+        total = added(hits)
+        power, scale, best = 1.0, 1.0 / max(1.0, opposite_weight), -math.inf
+        for candidate in POWERS if total >= ENOUGH * clump else ():
+            plain = [(typical(level) + 0.5) ** candidate for level in range(LEVELS)]
+            sum_expected = added([t * p for t, p in zip(trials, plain, strict=True)])
+            fit = added([hit * math.log(p) for hit, p in zip(hits, plain, strict=True)])
+            fit -= total * math.log(sum_expected)
+            if fit > best:
+                power, scale, best = candidate, total / sum_expected, fit
+        plain = [scale * (typical(level) + 0.5) ** power for level in range(LEVELS)]
+        expected = [t * p for t, p in zip(trials, plain, strict=True)]
+        trust = self.trust(LEVEL, expected, 1.0, clump)
+        self.believed[LEVEL] = [
+            p * (1.0 + trust * ((hit + CAUTION * clump) / (e + CAUTION * clump) - 1.0))
+            for p, hit, e in zip(plain, hits, expected, strict=True)
+        ]
+
+    def judge_factor(self, feature: int, cells: list[tuple[Cell, float]], clump: float) -> float:
+        """Shrunk towards 1; returns the hits expected where the fewest are."""
+        expected = self.expected(feature, cells)
+        scale = self.excess(feature, expected)
+        trust = self.trust(feature, expected, scale, clump)
+        self.believed[feature] = [
+            1.0
+            + trust
+            * (
+                (self.hits_at(feature, place) + CAUTION * clump) / (scale * e + CAUTION * clump)
+                - 1.0
+            )
+            for place, e in enumerate(expected)
+        ]
+        return min(scale * e for e in expected)
+
+    def trust(self, feature: int, expected: list[float], scale: float, clump: float) -> float:
+        """How far the differences are more than noise would make them."""
+        seen = surprise = 0.0
+        for place, unscaled in enumerate(expected):
+            e = scale * unscaled
+            if e > 0.0:
+                hits = self.hits_at(feature, place)
+                seen += 1.0
+                surprise += (hits - e) ** 2 / (e + CAUTION * clump) / clump
+        return max(0.0, 1.0 - seen / surprise) if surprise > 0.0 else 0.0
+
+    def best_ahead(self, wait: int) -> float:
+        """The best mean of the waits' factor from a wait up to a later one, by their lengths."""
+        total = length = best = 0.0
+        for later in range(wait, WAITS):
+            width = 2.0 ** max(0, later - 1)
+            total += width * self.believed[WAIT][later]
+            length += width
+            best = max(best, total / length)
+        return best
+
+
+def share_of(end: int, way: tuple[int, int]) -> float:
+    """Where on its way from one number to another something passes `end`."""
+    return (end - way[0]) / (way[1] - way[0]) if way[1] > way[0] else 1.0
+
+
+def added(numbers: Sequence[float]) -> float:
+    """The sum from left to right, which `sum` of newer Pythons is not."""
+    total = 0.0
+    for number in numbers:
+        total += number
+    return total
