@@ -59,7 +59,6 @@ _SETTINGS = (
 )  # fmt: skip
 _HEAD = b"tidegate compiled code, format 1\n"
 _CHECKSUM = 32
-SUFFIX = ".code"
 
 # The oldest CPU for which code is shipped: x86-64-v3 (Intel since 2013, AMD since 2015). numba
 # knows it by this name and these features.
@@ -76,6 +75,11 @@ def baseline_settings() -> dict[str, str]:
     """The environment of a process that compiles for the baseline CPU."""
     features = ",".join(f"+{name}" for name in BASELINE_FEATURES)
     return {"NUMBA_CPU_NAME": BASELINE_CPU, "NUMBA_CPU_FEATURES": features}
+
+
+def target_suffix(target: Target) -> str:
+    """How the names of files end that hold code for a CPU."""
+    return f".{short_name(target, size=4)}.code"
 
 
 @cache
@@ -167,8 +171,8 @@ class KeptCode(caching._Cache):  # type: ignore[misc]
     def file_name(self, signature: Any, target: Target) -> str:
         """The name of the file of one overload, the same in all places."""
         arguments, _ = sigutils.normalize_signature(signature)
-        kinds = list(map(described, arguments))
-        return f"{self._name}-{short_name(target, kinds, self._text)}{SUFFIX}"
+        key = short_name(list(map(described, arguments)), self._text)
+        return f"{self._name}-{key}{target_suffix(target)}"
 
     def names(self, signature: Any, codegen: Any) -> list[str]:
         """The files that would serve on this machine, its own first, with their folder."""
@@ -252,7 +256,7 @@ def _loaded(place: Traversable, name: str, context: Any) -> Any:
         return None
     except ValueError:
         log.warning("compiled code in %s is damaged; it is compiled again", file)
-        if isinstance(file, Path):
+        if isinstance(file, Path) and place == cache_folder():
             with contextlib.suppress(OSError):
                 file.unlink()
         return None
@@ -261,7 +265,7 @@ def _loaded(place: Traversable, name: str, context: Any) -> Any:
     except Exception as error:
         log.warning("compiled code in %s cannot be loaded (%s); it is compiled again", file, error)
         return None
-    if isinstance(file, Path):
+    if isinstance(file, Path) and place == cache_folder():
         mark_used(file.parent)
     return found
 
