@@ -46,11 +46,16 @@ class Case:
 
 @dataclass(frozen=True)
 class Warmed:
-    """What `warm` did: functions that it compiled, files of all that is needed, their folder."""
+    """What `warm` did.
+
+    `compiled` functions were compiled now, of the `functions` that can be needed; `record` is the
+    file in `folder` that lists their files.
+    """
 
     compiled: int
     functions: int
     folder: str
+    record: str
     not_kept: int = 0
 
 
@@ -192,7 +197,7 @@ def warm(
     record = base / f"warm-{_version(cases)}.json"
     known = _known(record)
     if known is not None:
-        return Warmed(0, len(known), str(base))
+        return Warmed(0, len(known), str(base), str(record))
     compiled, used, not_kept = 0, set[str](), 0
     for done, (new, files, lost) in enumerate(_outcomes(cases, processes), start=1):
         compiled, not_kept = compiled + len(new), not_kept + lost
@@ -201,7 +206,7 @@ def warm(
             progress(done, len(cases))
     if not not_kept:
         cache.write_whole(record, json.dumps(sorted(used)).encode())
-    return Warmed(compiled, len(used), str(base), not_kept)
+    return Warmed(compiled, len(used), str(base), str(record), not_kept)
 
 
 def _outcomes(
