@@ -13,6 +13,7 @@ import subprocess
 import sys
 import tempfile
 import time
+import zipfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -64,10 +65,10 @@ def home() -> Iterator[Path]:
         yield home
 
 
-def command(home: Path, code: str = CALL, **environment: str) -> dict[str, Any]:
+def command(home: Path, code: str = CALL, *words: str, **environment: str) -> dict[str, Any]:
     inherited = {name: os.environ[name] for name in ("PATH", "TMPDIR") if name in os.environ}
     return {
-        "args": [sys.executable, "-c", code],
+        "args": [sys.executable, "-c", code, *words],
         "env": {
             **inherited,
             "PYTHONPATH": f"{home}{os.pathsep}{REPOSITORY}",
@@ -82,8 +83,8 @@ def command(home: Path, code: str = CALL, **environment: str) -> dict[str, Any]:
     }
 
 
-def call(home: Path, code: str = CALL, **environment: str) -> dict[str, Any]:
-    done = subprocess.run(**command(home, code, **environment), check=False)
+def call(home: Path, code: str = CALL, *words: str, **environment: str) -> dict[str, Any]:
+    done = subprocess.run(**command(home, code, *words, **environment), check=False)
     assert done.returncode == 0, done.stderr
     answer: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
     assert answer["value"] == 14.0
@@ -151,9 +152,8 @@ def test_a_file_that_is_whole_but_senseless_is_compiled_again(home: Path) -> Non
     call(home)
     code = "import sys; from pathlib import Path; from tidegate.compiled.cache import write_file; "
     code += "[write_file(Path(name), b'senseless') for name in sys.argv[1:]]"
-    arguments = command(home, code)
-    arguments["args"] += map(str, code_files(home))
-    assert subprocess.run(**arguments, check=False).returncode == 0
+    files = map(str, code_files(home))
+    assert subprocess.run(**command(home, code, *files), check=False).returncode == 0
     again = call(home)
     assert counts(again) == (2, 0, 0)
     assert "cannot be loaded" in again["said"]
@@ -358,3 +358,56 @@ def test_loading_code_marks_its_folder_and_compiling_removes_old_ones(home: Path
         file.write("\n# another version\n")
     assert counts(call(home)) == (2, 0, 0)
     assert not old.exists()
+
+
+HASH = """
+import json, sys, zipfile
+from pathlib import Path
+import numpy as np
+from tidegate.columns.encoding import _hash_words
+from tidegate.compiled import cache, places
+from tidegate.compiled.pack import packed, present_files
+if sys.argv[1:]:
+    places.add_place(zipfile.Path(sys.argv[1]))
+_hash_words(np.arange(3, dtype=np.uint64), np.zeros(3, np.uint64))
+kept = cache.ledger
+Path("code.zip").write_bytes(packed(present_files())[1])
+print(json.dumps({
+    "value": 14.0, "compiled": len(kept.compiled), "loaded": len(kept.loaded),
+    "not_kept": kept.not_kept, "suffix": cache.target_suffix(cache.own_target()),
+}))
+"""
+
+
+def test_code_in_a_zip_file_serves_the_same_cpu_and_no_other(home: Path) -> None:
+    made = call(home, HASH)
+    assert counts(made) == (2, 0, 0)
+    code = (home / "code.zip").rename(home / "packed.zip")
+    fresh = str(home / "fresh")
+    assert counts(call(home, HASH, "packed.zip", TIDEGATE_CACHE=fresh)) == (0, 1, 0)
+    # The same code under the name of another CPU is not looked at.
+    with zipfile.ZipFile(code) as archive, zipfile.ZipFile(home / "other.zip", "w") as other:
+        assert len(archive.namelist()) == 2
+        for name in archive.namelist():
+            other.writestr(name.replace(made["suffix"], ".01234567.code"), archive.read(name))
+    assert counts(call(home, HASH, "other.zip", TIDEGATE_CACHE=fresh)) == (2, 0, 0)
+
+
+def test_a_zip_file_that_is_damaged_is_not_used(home: Path) -> None:
+    call(home, HASH)
+    code = (home / "code.zip").read_bytes()
+    (home / "half.zip").write_bytes(
+        code[: len(code) // 2] + bytes(40) + code[len(code) // 2 + 40 :]
+    )
+    fresh = str(home / "fresh")
+    assert counts(call(home, HASH, "half.zip", TIDEGATE_CACHE=fresh))[0] > 0
+
+
+def test_clean_removes_the_code_of_these_sources_only(home: Path) -> None:
+    call(home, HASH)
+    call(home)
+    assert len({file.parent for file in code_files(home)}) == 2
+    code = "from tidegate.compiled.clean import clean; print(clean())"
+    done = subprocess.run(**command(home, code), check=False)
+    assert done.stdout.split() == ["1"], done.stderr
+    assert {file.name.partition(".")[0] for file in code_files(home)} == {"small_kernels"}

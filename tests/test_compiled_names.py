@@ -169,6 +169,17 @@ def test_the_cpu_is_part_of_the_name() -> None:
     assert code.file_name((types.int64,), host) != code.file_name((types.float64,), host)
 
 
+def test_code_for_the_baseline_runs_where_its_features_are(monkeypatch: pytest.MonkeyPatch) -> None:
+    own = ("x86_64-unknown-linux-gnu", "znver4", "+avx512f")
+    features = dict.fromkeys(cache.BASELINE_FEATURES, True)
+    choose = cache.runnable_targets.__wrapped__
+    monkeypatch.setattr(cache.llvm, "get_host_cpu_features", lambda: features)
+    assert [target[1] for target in choose(own)] == ["znver4", "x86-64-v3"]
+    assert len(choose(("aarch64-unknown-linux-gnu", "generic", ""))) == 1
+    features["avx2"] = False
+    assert choose(own) == (own,)
+
+
 def test_untested_versions_of_numba_are_refused_in_one_sentence() -> None:
     for version in ("0.67.2", "0.69.0", "1.0.0", "0.69.0rc1"):
         with pytest.raises(UntestedVersionError, match=version) as caught:

@@ -19,6 +19,8 @@ import pickle
 import sys
 import sysconfig
 import uuid
+import zipfile
+import zlib
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
@@ -252,9 +254,9 @@ def _loaded(place: Traversable, name: str, context: Any) -> Any:
     file = place.joinpath(name)
     try:
         body = checked_body(file.read_bytes())
-    except (OSError, KeyError):  # zip files raise KeyError
+    except (OSError, KeyError):  # there is none; zip files raise KeyError
         return None
-    except ValueError:
+    except (ValueError, EOFError, zipfile.BadZipFile, zlib.error):
         log.warning("compiled code in %s is damaged; it is compiled again", file)
         if isinstance(file, Path) and place == cache_folder():
             with contextlib.suppress(OSError):
