@@ -25,7 +25,7 @@ BUILD = "import sys; from flit_core.buildapi import build_wheel; print(build_whe
 def environment(compiled: Path) -> dict[str, str]:
     """The environment of a process that compiles for the baseline CPU into this folder."""
     sys.path.insert(0, str(ROOT))
-    from tidegate.compiled.cache import baseline_settings
+    from tidegate.compiled.names import baseline_settings
 
     inherited = {k: v for k, v in os.environ.items() if not k.startswith("NUMBA_")}
     return {**inherited, **baseline_settings(), "TIDEGATE_CACHE": str(compiled)}

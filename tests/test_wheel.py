@@ -18,13 +18,13 @@ from typing import Any
 
 import pytest
 
-from tidegate.compiled import cache
+from tidegate.compiled import names
 
 pytestmark = [
     pytest.mark.wheel,
     pytest.mark.skipif(
-        len(cache.runnable_targets(cache.own_target())) < 2,
-        reason=f"this CPU lacks features of {cache.BASELINE_CPU}",
+        len(names.runnable_targets(names.own_target())) < 2,
+        reason=f"this CPU lacks features of {names.BASELINE_CPU}",
     ),
 ]
 
@@ -40,7 +40,7 @@ event.register("numba:compile", compiled)
 began = time.perf_counter()
 import pyarrow as pa
 import tidegate as tg
-from tidegate.compiled import cache, places
+from tidegate.compiled import cache, names, places
 
 def stream(shift):
     rows = 500
@@ -77,7 +77,7 @@ print(json.dumps({
     "ledger": len(cache.ledger.compiled), "loaded": len(cache.ledger.loaded), "seconds": seconds,
     "kept": [str(path) for path in places.cache_folder().rglob("*.code")],
     "own_is_compiled": len(compiled.buffer) > counted,
-    "cpu": cache.own_target()[1], "host": cache.llvm.get_host_cpu_name(),
+    "cpu": names.own_target()[1], "host": names.llvm.get_host_cpu_name(),
     "set": [name for name in os.environ if name.startswith("NUMBA_")],
 }))
 """
@@ -108,9 +108,9 @@ def test_the_first_join_compiles_nothing(tmp_path: Path) -> None:
     run(sys.executable, script, "--output", str(dist), "--compiled", compiled)
     (wheel,) = dist.glob("*.whl")
     with zipfile.ZipFile(wheel) as archive:
-        names = archive.namelist()
-    assert sum(name.endswith(".code") for name in names) > 100
-    assert "tidegate/compiled/kernel.py" in names
+        files = archive.namelist()
+    assert sum(name.endswith(".code") for name in files) > 100
+    assert "tidegate/compiled/kernel.py" in files
     python = installed(wheel, tmp_path / "venv")
     environment = {name: value for name, value in os.environ.items() if name == "PATH"}
     environment |= {"TIDEGATE_CACHE": str(tmp_path / "code"), "HOME": str(tmp_path)}

@@ -23,7 +23,7 @@ from numba.core.typing.templates import AttributeTemplate, infer_getattr
 from numba.core.typing.typeof import typeof_impl
 from numba.extending import NativeValue, lower_getattr_generic, models, register_model, unbox
 
-from tidegate.compiled.cache import described
+from tidegate.compiled.names import described
 
 Cls = TypeVar("Cls", bound=type)
 

@@ -26,7 +26,8 @@ from numba import types
 from numba.core import config as numba_config
 from numba.extending import intrinsic
 
-from tidegate.compiled.cache import COMPILED, kept
+from tidegate.compiled.cache import kept
+from tidegate.compiled.names import COMPILED
 
 __all__ = ["COMPILED", "inlined", "kernel", "prefetch", "routine", "step"]
 

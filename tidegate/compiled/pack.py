@@ -14,7 +14,7 @@ import zipfile
 from collections.abc import Iterator
 from pathlib import Path
 
-from tidegate.compiled.cache import environment, own_target, runnable_targets, target_suffix
+from tidegate.compiled.names import environment, own_target, runnable_targets, target_suffix
 from tidegate.compiled.places import places
 from tidegate.compiled.sources import package_digests
 

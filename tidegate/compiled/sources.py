@@ -26,9 +26,10 @@ if TYPE_CHECKING:
 
 PACKAGE = "tidegate"
 # Modules that every kernel imports and that say where code is kept, not what it is. The compiler's
-# options, which stand in `cache`, are part of the other half of a folder's name.
+# options, which stand in `names`, are part of the other half of a folder's name.
 KEEPERS = frozenset(
-    f"{PACKAGE}.compiled.{name}" for name in ("cache", "places", "sources", "turns", "versions")
+    f"{PACKAGE}.compiled.{name}"
+    for name in ("cache", "names", "places", "sources", "turns", "versions")
 )
 _IMPORT = re.compile(rb"^\s*(?:from|import) (tidegate[\w.]*)(?: import (\([^)]*\)|[^\n]*))?", re.M)
 

@@ -26,6 +26,7 @@ import numpy as np
 import pyarrow as pa
 
 from tidegate.compiled import cache
+from tidegate.compiled.names import environment, own_target, short_name
 from tidegate.compiled.places import cache_folder, places
 from tidegate.compiled.sources import digest_of
 from tidegate.engine.join_engine import JoinEngine
@@ -223,9 +224,9 @@ def _outcomes(
 def _version(cases: Sequence[Case]) -> str:
     """A name for the cases, the sources that they run, the compiler and the CPU."""
     modules = sorted({__name__, *(case.run.__module__ for case in cases)})
-    target = cache.own_target()
-    names = [(case.name, sorted(case.options.items())) for case in cases]
-    return cache.short_name(list(map(digest_of, modules)), cache.environment(), target, names)
+    listed = [(case.name, sorted(case.options.items())) for case in cases]
+    digests = list(map(digest_of, modules))
+    return short_name(digests, environment(), own_target(), listed)
 
 
 def _known(record: Path) -> list[str] | None:
