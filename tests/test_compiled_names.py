@@ -191,6 +191,17 @@ def test_untested_versions_of_numba_are_refused_in_one_sentence() -> None:
     check_numba("0.68.1")
 
 
+def test_the_command_line_says_so_too() -> None:
+    code = "import sys, numba; numba.__version__ = '0.99.0'; from tidegate.cli import run; "
+    done = subprocess.run(
+        [sys.executable, "-c", code + "sys.exit(run(['warm']))"], cwd=PACKAGE.parent,
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == 2
+    assert len(done.stderr.splitlines()) == 1
+    assert "not tested with the installed numba 0.99.0" in done.stderr
+
+
 def test_the_package_asks_for_the_versions_it_was_tested_with() -> None:
     text = (PACKAGE.parent / "pyproject.toml").read_text()
     assert f'"{requirement()}"' in text
