@@ -11,7 +11,7 @@ INSTALLED := .venv/.installed
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help java venv demo test test-spark bench lint types lock clean
+.PHONY: help java venv demo test test-spark bench lint types lock wheel clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' Makefile
@@ -48,7 +48,11 @@ types: venv ## check the types
 lock: ## pin every dependency anew in requirements.lock
 	@sh scripts/lock.sh
 
-clean: ## remove .venv, caches and whatever runs left behind
+wheel: venv ## build a wheel that carries compiled code, in dist/
+	$(BIN)/python scripts/wheel.py
+
+clean: ## remove .venv, caches, compiled code of this checkout and whatever runs left behind
+	-@$(PYTHON) -m tidegate.compiled.clean
 	rm -rf .venv .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
 	rm -rf build dist outputs reports spark-warehouse metastore_db derby.log
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

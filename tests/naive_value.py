@@ -13,19 +13,11 @@ from collections.abc import Hashable, Sequence
 from naive import Arrival
 from naive_estimates import AGES, FadingCounts, Importances, Monitors, Pace, Rates, Stages, level_of
 from naive_policies import NOTHING, Rank, ShedJoin
-from standalone import Standalone
 
 from tidegate.shed import learning
 from tidegate.spec import JoinSpec
 
 GOES_LAST = 2  # the precedence of a monitor
-
-age_curve = Standalone(age_curve)
-frequency = Standalone(frequency)
-importance = Standalone(importance)
-match_rate = Standalone(match_rate)
-ages = Standalone(ages)
-learning = Standalone(learning)
 
 
 class WatchedJoin(ShedJoin):

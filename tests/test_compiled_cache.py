@@ -1,57 +1,24 @@
-"""Kept code in damaged files, closed folders, on full disks, and among several processes.
+"""Kept code in damaged files, closed folders and on full disks.
 
 Law: whatever is wrong with a file, folder or disk, a kernel gives its result; damaged bytes are
-never run. Several processes that need the same code compile it once.
+never run.
 """
 
 from __future__ import annotations
 
-import json
 import os
-import signal
 import subprocess
-import sys
 import tempfile
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from fresh_process import CALL, KERNELS, call, code_files, command, counts
 
-from tidegate.compiled import cache, places, turns
-
-REPOSITORY = Path(places.__file__).parents[2]
-POSIX = pytest.mark.skipif(os.name != "posix", reason="folders and locks of POSIX")
-
-KERNELS = """
-import time
-from tidegate.compiled.kernel import kernel, part
-
-@part
-def squared(value):
-    return value * value
-
-@kernel
-def total(values):
-    result = 0.0
-    for value in values:
-        result += squared(value)
-    return result
-"""
-# Prints the result, and how many functions were compiled, loaded and not kept.
-CALL = """
-import json, sys
-import numpy as np
-from small_kernels import total
 from tidegate.compiled import cache, places
-value = total(np.arange(4.0))
-kept = cache.ledger
-print(json.dumps({
-    "value": value, "compiled": len(kept.compiled), "loaded": len(kept.loaded),
-    "not_kept": kept.not_kept, "folder": str(places.cache_folder()),
-}))
-"""
+
+POSIX = pytest.mark.skipif(os.name != "posix", reason="folders and locks of POSIX")
 
 
 @pytest.fixture
@@ -64,43 +31,8 @@ def home() -> Iterator[Path]:
         yield home
 
 
-def command(home: Path, code: str = CALL, **environment: str) -> dict[str, Any]:
-    inherited = {name: os.environ[name] for name in ("PATH", "TMPDIR") if name in os.environ}
-    return {
-        "args": [sys.executable, "-c", code],
-        "env": {
-            **inherited,
-            "PYTHONPATH": f"{home}{os.pathsep}{REPOSITORY}",
-            "TIDEGATE_CACHE": str(home / "cache"),
-            "HOME": str(home / "nowhere"),
-            **environment,
-        },
-        "stdout": subprocess.PIPE,
-        "stderr": subprocess.PIPE,
-        "text": True,
-        "cwd": home,
-    }
-
-
-def call(home: Path, code: str = CALL, **environment: str) -> dict[str, Any]:
-    done = subprocess.run(**command(home, code, **environment), check=False)
-    assert done.returncode == 0, done.stderr
-    answer: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
-    assert answer["value"] == 14.0
-    answer["said"] = done.stderr
-    return answer
-
-
-def counts(answer: dict[str, Any]) -> tuple[int, int, int]:
-    return answer["compiled"], answer["loaded"], answer["not_kept"]
-
-
-def code_files(home: Path) -> list[Path]:
-    return sorted((home / "cache").rglob("*.code"))
-
-
 def test_a_second_process_loads_what_the_first_compiled(home: Path) -> None:
-    assert counts(call(home)) == (2, 0, 0)
+    assert counts(call(home)) == (1, 0, 0)
     # The called function is part of the calling one.
     assert counts(call(home)) == (0, 1, 0)
 
@@ -142,7 +74,7 @@ def test_damaged_code_is_compiled_again(home: Path, damage: Any) -> None:
     for file in code_files(home):
         file.write_bytes(damage(file.read_bytes()))
     again = call(home)
-    assert counts(again) == (2, 0, 0)
+    assert counts(again) == (1, 0, 0)
     assert "is damaged" in again["said"]
     assert counts(call(home)) == (0, 1, 0)
 
@@ -151,11 +83,10 @@ def test_a_file_that_is_whole_but_senseless_is_compiled_again(home: Path) -> Non
     call(home)
     code = "import sys; from pathlib import Path; from tidegate.compiled.cache import write_file; "
     code += "[write_file(Path(name), b'senseless') for name in sys.argv[1:]]"
-    arguments = command(home, code)
-    arguments["args"] += map(str, code_files(home))
-    assert subprocess.run(**arguments, check=False).returncode == 0
+    files = map(str, code_files(home))
+    assert subprocess.run(**command(home, code, *files), check=False).returncode == 0
     again = call(home)
-    assert counts(again) == (2, 0, 0)
+    assert counts(again) == (1, 0, 0)
     assert "cannot be loaded" in again["said"]
 
 
@@ -164,7 +95,7 @@ def test_a_folder_in_the_place_of_a_file(home: Path) -> None:
     for file in code_files(home):
         file.unlink()
         file.mkdir()
-    assert call(home)["compiled"] == 2
+    assert call(home)["compiled"] == 1
 
 
 AS_NOBODY = "import os\nif os.getuid() == 0:\n    os.setgid(65534), os.setuid(65534)\n"
@@ -241,120 +172,4 @@ def test_a_full_disk_means_no_cache(home: Path) -> None:
     assert answer["said"].count("cannot be kept") == 1
     assert code_files(home) == []
     assert list((home / "cache").rglob("*.new")) == []
-    assert counts(call(home)) == (2, 0, 0)
-
-
-TOGETHER = """
-import time
-from pathlib import Path
-from small_kernels import total
-Path(f"ready-{__import__('os').getpid()}").touch()
-while not Path("go").exists():
-    time.sleep(0.001)
-"""
-
-
-@POSIX
-def test_one_of_several_processes_compiles(home: Path) -> None:
-    number = 3
-    running = [subprocess.Popen(**command(home, TOGETHER + CALL)) for _ in range(number)]
-    while len(list(home.glob("ready-*"))) < number:
-        assert all(process.poll() is None for process in running)
-        time.sleep(0.01)
-    (home / "go").touch()
-    answers = []
-    for process in running:
-        said, errors = process.communicate(timeout=120)
-        assert process.returncode == 0, errors
-        answers.append(json.loads(said.splitlines()[-1]))
-    assert sum(answer["compiled"] for answer in answers) == 2
-    assert sorted(answer["loaded"] for answer in answers) == [0, 1, 1]
-
-
-HOLD = """
-import time
-from pathlib import Path
-from tidegate.compiled.turns import turn
-with turn(Path("locks"), "name", lambda: False):
-    Path("held").touch()
-    time.sleep(600)
-"""
-
-
-@POSIX
-def test_a_turn_ends_with_its_process_and_waiting_is_bounded(home: Path) -> None:
-    locks = home / "locks"
-    locks.mkdir()
-    holder = subprocess.Popen(**command(home, HOLD))
-    while not (home / "held").exists():
-        assert holder.poll() is None, holder.communicate()
-        time.sleep(0.01)
-    # Waits as long as it may, then goes on without the lock.
-    began = time.monotonic()
-    with turns.turn(locks, "name", lambda: False, seconds=0.3):
-        waited = time.monotonic() - began
-        assert 0.3 <= waited < 5.0
-        assert not turns._held
-    # Goes on at once when the code is there; another name is free.
-    with turns.turn(locks, "name", lambda: True, seconds=60.0):
-        assert not turns._held
-    with turns.turn(locks, "another name", lambda: False, seconds=60.0):
-        assert len(turns._held) == 1
-    # A process that dies gives its turn back.
-    holder.send_signal(signal.SIGKILL)
-    holder.communicate()
-    with turns.turn(locks, "name", lambda: False, seconds=60.0):
-        assert len(turns._held) == 1
-        with turns.turn(locks, "name", lambda: False, seconds=60.0):  # nested: no second wait
-            assert len(turns._held) == 1
-        assert len(turns._held) == 1
-    assert not turns._held
-
-
-def test_where_there_are_no_locks_everybody_compiles(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    with turns.turn(tmp_path / "missing", "name", lambda: False):
-        assert not turns._held
-    with turns.turn(None, "name", lambda: False):
-        assert not turns._held
-    monkeypatch.setattr(turns, "HAS_LOCKS", False)
-    with turns.turn(tmp_path, "name", lambda: False):
-        assert not turns._held
-
-
-def aged(folder: Path, days: float) -> Path:
-    folder.mkdir()
-    (folder / "some.code").write_text("")
-    then = time.time() - days * places.SECONDS_PER_DAY
-    os.utime(folder, (then, then))
-    return folder
-
-
-def test_folders_that_nobody_uses_are_removed(tmp_path: Path) -> None:
-    old = aged(tmp_path / "0123456789abcdef-01234567", 31)
-    older_layout = aged(tmp_path / "0123456789abcdef", 31)
-    used = aged(tmp_path / "1123456789abcdef-01234567", 31)
-    recent = aged(tmp_path / "2123456789abcdef-01234567", 29)
-    foreign = aged(tmp_path / "photos", 400)
-    left = aged(tmp_path / f"removed-{'0' * 32}", 0)
-    places.mark_used(used)
-    assert set(places.remove_unused(tmp_path)) == {old.name, older_layout.name}
-    assert {path.name for path in tmp_path.iterdir()} == {used.name, recent.name, foreign.name}
-    assert not left.exists()
-    assert (used / "some.code").exists()
-
-
-def test_loading_code_marks_its_folder_and_compiling_removes_old_ones(home: Path) -> None:
-    call(home)
-    (folder,) = {file.parent for file in code_files(home)}
-    long_ago = time.time() - 29 * places.SECONDS_PER_DAY
-    os.utime(folder, (long_ago, long_ago))
-    old = aged(folder.with_name("0123456789abcdef-01234567"), 31)
-    assert counts(call(home)) == (0, 1, 0)
-    assert time.time() - folder.stat().st_mtime < 100
-    assert old.exists()  # whoever only loads does not look around
-    with (home / "small_kernels.py").open("a") as file:
-        file.write("\n# another version\n")
-    assert counts(call(home)) == (2, 0, 0)
-    assert not old.exists()
+    assert counts(call(home)) == (1, 0, 0)

@@ -17,12 +17,13 @@ import numpy as np
 import pytest
 from numba import typeof, types
 
-from tidegate.compiled import cache
+from tidegate.compiled import names
+from tidegate.compiled.cache import KeptCode
 from tidegate.compiled.frames import Frame
 from tidegate.compiled.sources import digest_in, read_sources
 from tidegate.compiled.versions import UntestedVersionError, check_numba, requirement
 
-PACKAGE = Path(cache.__file__).parents[1]
+PACKAGE = Path(names.__file__).parents[1]
 DRIVERS = sorted((PACKAGE / "driver").glob("[a-z]*.py"))
 
 
@@ -128,45 +129,56 @@ def test_names_of_fields_are_part_of_a_type() -> None:
     assert Frame(Here, kinds).name == Frame(Here, kinds).name
     plain, other = namedtuple("Plain", "a b"), namedtuple("Plain", "b a")
     assert str(typeof(plain(1, 2))) == str(typeof(other(1, 2)))  # what numba goes by
-    assert cache.described(typeof(plain(1, 2))) != cache.described(typeof(other(1, 2)))
+    assert names.described(typeof(plain(1, 2))) != names.described(typeof(other(1, 2)))
     nested, also = typeof((plain(1, 2), 1)), typeof((other(1, 2), 1))
-    assert cache.described(nested) != cache.described(also)
+    assert names.described(nested) != names.described(also)
 
 
 def test_records_are_named_by_their_fields() -> None:
     one = np.zeros(1, np.dtype([("a", np.int64), ("b", np.int64)]))
     two = np.zeros(1, np.dtype([("b", np.int64), ("a", np.int64)]))
-    assert cache.described(typeof(one)) != cache.described(typeof(two))
+    assert names.described(typeof(one)) != names.described(typeof(two))
 
 
 def test_versions_settings_and_options_are_part_of_the_name(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    seen = [cache.environment.__wrapped__()]
-    assert seen[0] == cache.environment()
+    seen = [names.environment.__wrapped__()]
+    assert seen[0] == names.environment()
     changes = [
-        (cache.numba, "__version__", "0.68.99"),
-        (cache.llvmlite, "__version__", "0.50.99"),
-        (cache.np, "__version__", "9.0.0"),
-        (cache.sys.implementation, "cache_tag", "cpython-399"),
-        (cache.numba_config, "OPT", 0),
-        (cache.numba_config, "BOUNDSCHECK", 1),
+        (names.numba, "__version__", "0.68.99"),
+        (names.llvmlite, "__version__", "0.50.99"),
+        (names.np, "__version__", "9.0.0"),
+        (names.sys.implementation, "cache_tag", "cpython-399"),
+        (names.numba_config, "OPT", 0),
+        (names.numba_config, "BOUNDSCHECK", 1),
     ]
     for owner, name, value in changes:
         with monkeypatch.context() as patch:
             patch.setattr(owner, name, value)
-            seen.append(cache.environment.__wrapped__())
+            seen.append(names.environment.__wrapped__())
     with monkeypatch.context() as patch:
-        patch.setitem(cache.COMPILED, "error_model", "python")
-        seen.append(cache.environment.__wrapped__())
+        patch.setitem(names.COMPILED, "error_model", "python")
+        seen.append(names.environment.__wrapped__())
     assert len(set(seen)) == len(changes) + 2
 
 
 def test_the_cpu_is_part_of_the_name() -> None:
-    code = cache.KeptCode(test_the_cpu_is_part_of_the_name)
+    code = KeptCode(test_the_cpu_is_part_of_the_name)
     host, other = ("x86_64-linux", "znver4", "+avx512f"), ("x86_64-linux", "haswell", "")
     assert code.file_name((types.int64,), host) != code.file_name((types.int64,), other)
     assert code.file_name((types.int64,), host) != code.file_name((types.float64,), host)
+
+
+def test_code_for_the_baseline_runs_where_its_features_are(monkeypatch: pytest.MonkeyPatch) -> None:
+    own = ("x86_64-unknown-linux-gnu", "znver4", "+avx512f")
+    features = dict.fromkeys(names.BASELINE_FEATURES, True)
+    choose = names.runnable_targets.__wrapped__
+    monkeypatch.setattr(names.llvm, "get_host_cpu_features", lambda: features)
+    assert [target[1] for target in choose(own)] == ["znver4", "x86-64-v3"]
+    assert len(choose(("aarch64-unknown-linux-gnu", "generic", ""))) == 1
+    features["avx2"] = False
+    assert choose(own) == (own,)
 
 
 def test_untested_versions_of_numba_are_refused_in_one_sentence() -> None:
@@ -177,6 +189,17 @@ def test_untested_versions_of_numba_are_refused_in_one_sentence() -> None:
         assert "\n" not in str(caught.value)
     check_numba("0.68.0")
     check_numba("0.68.1")
+
+
+def test_the_command_line_says_so_too() -> None:
+    code = "import sys, numba; numba.__version__ = '0.99.0'; from tidegate.cli import run; "
+    done = subprocess.run(
+        [sys.executable, "-c", code + "sys.exit(run(['warm']))"], cwd=PACKAGE.parent,
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == 2
+    assert len(done.stderr.splitlines()) == 1
+    assert "not tested with the installed numba 0.99.0" in done.stderr
 
 
 def test_the_package_asks_for_the_versions_it_was_tested_with() -> None:

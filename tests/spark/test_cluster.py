@@ -1,7 +1,8 @@
 """A real cluster: a standalone master and two workers, one of which dies in the middle.
 
 All are processes of this machine, started from the jars of the pip package. The library is shipped
-with the job, as a zip file; nothing of it is installed on the workers' side.
+with the job, as a zip file; nothing of it is installed on the workers' side. The machine code that
+the driver's machine has is shipped too: the workers' own folder for it is empty, and stays so.
 """
 
 from __future__ import annotations
@@ -131,8 +132,14 @@ def test_a_worker_dies(
     address, workers = cluster
     for seed, name in enumerate(("left", "right")):
         feed.write(name, random_batches(90 + seed, BATCHES))
+    # The same join in this process: its rows are compared with, and the driver's machine has its
+    # machine code from then on.
+    left, right = (feed.stream(n).withWatermark("ts", "10 seconds") for n in ("left", "right"))
+    reference = feed.run(window_join(left, right, on="k", time="ts", within="20 s"), "reference")
     library = packaged(tmp_path)
+    workers_code = tmp_path / "workers-code"
     settings = {
+        "spark.executorEnv.TIDEGATE_CACHE": str(workers_code),
         "spark.executor.memory": "512m",
         "spark.driver.memory": "512m",
         "spark.driver.host": "127.0.0.1",
@@ -158,8 +165,9 @@ def test_a_worker_dies(
         assert job.returncode == 0, text[-3000:]
     # The driver, and so the workers, had the library from the zip file.
     assert "tidegate.zip/tidegate/__init__.py" in text
-    left, right = (feed.stream(n).withWatermark("ts", "10 seconds") for n in ("left", "right"))
-    reference = feed.run(window_join(left, right, on="k", time="ts", within="20 s"), "reference")
+    # Whatever a worker compiles it writes into its folder.
+    assert (workers_code / "tidegate").is_dir()
+    assert [path.name for path in workers_code.rglob("*.code")] == []
     rows = feed.spark.read.parquet(str(tmp_path / "out")).collect()
     assert len(rows) > 100
     assert Counter((row.id, row.id_right) for row in rows) == reference.pairs("id", "id_right")

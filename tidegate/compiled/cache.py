@@ -5,9 +5,9 @@ that can run it, and if its file holds, byte by byte, what was written; otherwis
 compiled again. No state of a file, folder or disk makes a join fail: what cannot be read is
 compiled, what cannot be written is not kept.
 
-The name of a folder covers the sources (`sources`) and the versions and settings of the compiler;
-the name of a file covers the function, its argument types and the CPU. A file is a line of text, a
-checksum and a pickle. All private parts of numba that caching needs are used here and nowhere else.
+A file lies in a folder named after the sources (`sources`) and the compiler (`names`), and is named
+after the function, its argument types and the CPU. It is a line of text, a checksum and a pickle.
+The private parts of numba that caching needs are used here and in `names`, and nowhere else.
 """
 
 from __future__ import annotations
@@ -16,117 +16,38 @@ import contextlib
 import hashlib
 import logging
 import pickle
-import sys
-import sysconfig
 import uuid
+import zipfile
+import zlib
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import llvmlite
-import numba
-import numpy as np
-from llvmlite import binding as llvm
-from numba import types
 from numba.core import caching, sigutils
-from numba.core import config as numba_config
 from numba.core.compiler import CompileResult
 from numba.core.compiler_lock import global_compiler_lock
-from numba.core.registry import cpu_target
 from numba.core.serialize import dumps
 
+from tidegate.compiled.names import (
+    Target,
+    described,
+    environment,
+    runnable_targets,
+    short_name,
+    target_suffix,
+)
 from tidegate.compiled.places import cache_folder, mark_used, places, remove_unused
 from tidegate.compiled.sources import digest_of
 from tidegate.compiled.turns import turn
-from tidegate.compiled.versions import check_numba
 
 if TYPE_CHECKING:
     from importlib.resources.abc import Traversable
 
-check_numba(numba.__version__)
-
 log = logging.getLogger("tidegate")
 
-# Kernels allocate nothing, so they need no reference counts; without this (undocumented) option
-# numba counts references for each of the dozens of arrays of a join, several times per tuple.
-COMPILED = {"nogil": True, "error_model": "numpy", "_nrt": False, "no_cfunc_wrapper": True}
-
-# Settings of numba (NUMBA_OPT, ...) that change the code it makes.
-_SETTINGS = (
-    "OPT", "BOUNDSCHECK", "DEBUGINFO_DEFAULT", "LOOP_VECTORIZE", "SLP_VECTORIZE", "USING_SVML",
-    "LLVM_REFPRUNE_PASS", "LLVM_REFPRUNE_FLAGS", "ENABLE_PROFILING", "USE_LLVMLITE_MEMORY_MANAGER",
-)  # fmt: skip
 _HEAD = b"tidegate compiled code, format 1\n"
 _CHECKSUM = 32
-SUFFIX = ".code"
-
-# The oldest CPU for which code is shipped: x86-64-v3 (Intel since 2013, AMD since 2015). numba
-# knows it by this name and these features.
-BASELINE_CPU = "x86-64-v3"
-BASELINE_FEATURES = (
-    "avx", "avx2", "bmi", "bmi2", "cmov", "crc32", "cx16", "cx8", "f16c", "fma", "fxsr", "lzcnt",
-    "mmx", "movbe", "popcnt", "sahf", "sse", "sse2", "sse3", "sse4.1", "sse4.2", "ssse3", "xsave",
-)  # fmt: skip
-
-Target = tuple[str, str, str]  # LLVM's name of the platform, CPU, features
-
-
-def baseline_settings() -> dict[str, str]:
-    """The environment of a process that compiles for the baseline CPU."""
-    features = ",".join(f"+{name}" for name in BASELINE_FEATURES)
-    return {"NUMBA_CPU_NAME": BASELINE_CPU, "NUMBA_CPU_FEATURES": features}
-
-
-@cache
-def runnable_targets(own: Target) -> tuple[Target, ...]:
-    """The CPUs whose code this machine can run: its own, and the baseline if it has its features.
-
-    How functions are compiled here does not change.
-    """
-    present = llvm.get_host_cpu_features()
-    settings = baseline_settings()
-    baseline = (own[0], settings["NUMBA_CPU_NAME"], settings["NUMBA_CPU_FEATURES"])
-    runs = own[0].startswith("x86_64") and all(present.get(name) for name in BASELINE_FEATURES)
-    return (own, baseline) if runs and baseline != own else (own,)
-
-
-def short_name(*parts: Any, size: int = 8) -> str:
-    """A digest of values that are equal exactly where their texts are."""
-    return hashlib.blake2b(repr(parts).encode(), digest_size=size).hexdigest()
-
-
-def own_target() -> Target:
-    """The CPU that functions are compiled for here."""
-    target: Target = cpu_target.target_context.codegen().magic_tuple()
-    return target
-
-
-@cache
-def environment() -> str:
-    """A name for all but the sources and the CPU that code depends on."""
-    return short_name(
-        sys.implementation.cache_tag,
-        sysconfig.get_config_var("SOABI"),
-        sysconfig.get_platform(),
-        numba.__version__,
-        llvmlite.__version__,
-        np.__version__.split(".")[0],
-        sorted(COMPILED.items()),
-        [(name, str(getattr(numba_config, name, None))) for name in _SETTINGS],
-        size=4,
-    )
-
-
-def described(kind: Any) -> str:
-    """An argument's type in full: numba's name of a named tuple leaves its fields' names out."""
-    if isinstance(kind, types.BaseTuple):
-        inner = ", ".join(map(described, kind.types))
-        if isinstance(kind, types.BaseNamedTuple):
-            made = kind.instance_class
-            return f"{made.__module__}.{made.__qualname__}[{', '.join(kind.fields)}]({inner})"
-        return f"({inner})"
-    return str(kind)
 
 
 class Ledger:
@@ -167,8 +88,8 @@ class KeptCode(caching._Cache):  # type: ignore[misc]
     def file_name(self, signature: Any, target: Target) -> str:
         """The name of the file of one overload, the same in all places."""
         arguments, _ = sigutils.normalize_signature(signature)
-        kinds = list(map(described, arguments))
-        return f"{self._name}-{short_name(target, kinds, self._text)}{SUFFIX}"
+        key = short_name(list(map(described, arguments)), self._text)
+        return f"{self._name}-{key}{target_suffix(target)}"
 
     def names(self, signature: Any, codegen: Any) -> list[str]:
         """The files that would serve on this machine, its own first, with their folder."""
@@ -248,11 +169,11 @@ def _loaded(place: Traversable, name: str, context: Any) -> Any:
     file = place.joinpath(name)
     try:
         body = checked_body(file.read_bytes())
-    except (OSError, KeyError):  # zip files raise KeyError
+    except (OSError, KeyError):  # there is none; zip files raise KeyError
         return None
-    except ValueError:
+    except (ValueError, EOFError, zipfile.BadZipFile, zlib.error):
         log.warning("compiled code in %s is damaged; it is compiled again", file)
-        if isinstance(file, Path):
+        if isinstance(file, Path) and place == cache_folder():
             with contextlib.suppress(OSError):
                 file.unlink()
         return None
@@ -261,7 +182,7 @@ def _loaded(place: Traversable, name: str, context: Any) -> Any:
     except Exception as error:
         log.warning("compiled code in %s cannot be loaded (%s); it is compiled again", file, error)
         return None
-    if isinstance(file, Path):
+    if isinstance(file, Path) and place == cache_folder():
         mark_used(file.parent)
     return found
 

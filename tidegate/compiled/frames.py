@@ -28,7 +28,7 @@ from numba.core.typing.typeof import typeof, typeof_impl
 from numba.extending import NativeValue, lower_getattr_generic, models, register_model, unbox
 from numpy.typing import NDArray
 
-from tidegate.compiled.cache import described
+from tidegate.compiled.names import described
 
 Cls = TypeVar("Cls", bound=type)
 

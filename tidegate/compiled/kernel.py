@@ -24,7 +24,8 @@ from numba import types
 from numba.core import config as numba_config
 from numba.extending import intrinsic
 
-from tidegate.compiled.cache import COMPILED, kept
+from tidegate.compiled.cache import kept
+from tidegate.compiled.names import COMPILED
 from tidegate.compiled.parts import PartCompiler
 
 __all__ = ["COMPILED", "alone", "inlined", "kernel", "part", "prefetch", "step"]

@@ -82,12 +82,22 @@ def cache_folder() -> Path | None:
     return None
 
 
+_received: list[Traversable] = []
+
+
+def add_place(place: Traversable) -> None:
+    """Look for code here too: a folder, or a zip file that came with a query."""
+    _received.append(place)
+    places.cache_clear()
+
+
 @cache
 def places() -> tuple[Traversable, ...]:
     """Where code is looked for, in this order.
 
     `TIDEGATE_CACHE` may be read-only, for example a folder that was filled while an image of a
-    container was built. The last place is code that came with the package (`ready`).
+    container was built. Then comes code that came with the package (`ready`), and at last what was
+    added while the process runs.
     """
     ready = files("tidegate.compiled").joinpath("ready")
     found: list[Traversable] = []
@@ -97,7 +107,7 @@ def places() -> tuple[Traversable, ...]:
     with contextlib.suppress(OSError):
         if ready.is_dir():
             found.append(ready)
-    return tuple(found)
+    return (*found, *_received)
 
 
 def mark_used(folder: Path) -> None:

@@ -26,9 +26,10 @@ if TYPE_CHECKING:
 
 PACKAGE = "tidegate"
 # Modules that every kernel imports and that say where code is kept, not what it is. The compiler's
-# options, which stand in `cache`, are part of the other half of a folder's name.
+# options, which stand in `names`, are part of the other half of a folder's name.
 KEEPERS = frozenset(
-    f"{PACKAGE}.compiled.{name}" for name in ("cache", "places", "sources", "turns", "versions")
+    f"{PACKAGE}.compiled.{name}"
+    for name in ("cache", "names", "places", "sources", "turns", "versions")
 )
 _IMPORT = re.compile(rb"^\s*(?:from|import) (tidegate[\w.]*)(?: import (\([^)]*\)|[^\n]*))?", re.M)
 
@@ -59,14 +60,15 @@ def closure(module: str, sources: Mapping[str, bytes]) -> list[str]:
     return sorted(reached)
 
 
-def _imported(text: bytes) -> set[str]:
+@cache
+def _imported(text: bytes) -> frozenset[str]:
     """The modules of the package that a text imports, and names that may be modules."""
     names: set[str] = set()
     for match in _IMPORT.finditer(text):
         package = match[1].decode()
         names.add(package)
         names.update(f"{package}.{name}" for name in re.findall(r"\w+", (match[2] or b"").decode()))
-    return names
+    return frozenset(names)
 
 
 def digest_in(module: str, sources: Mapping[str, bytes]) -> str:
@@ -101,4 +103,4 @@ def digest_of(module: str) -> str:
 
 def package_digests() -> set[str]:
     """The digests of all modules of the package."""
-    return {digest_in(module, _package()) for module in _package()}
+    return {digest_of(module) for module in _package()}

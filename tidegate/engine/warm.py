@@ -26,6 +26,7 @@ import numpy as np
 import pyarrow as pa
 
 from tidegate.compiled import cache
+from tidegate.compiled.names import environment, own_target, short_name
 from tidegate.compiled.places import cache_folder, places
 from tidegate.compiled.sources import digest_of
 from tidegate.engine.join_engine import JoinEngine
@@ -46,11 +47,16 @@ class Case:
 
 @dataclass(frozen=True)
 class Warmed:
-    """What `warm` did: functions that it compiled, files of all that is needed, their folder."""
+    """What `warm` did.
+
+    `compiled` functions were compiled now, of the `functions` that can be needed; `record` is the
+    file in `folder` that lists their files.
+    """
 
     compiled: int
     functions: int
     folder: str
+    record: str
     not_kept: int = 0
 
 
@@ -192,7 +198,7 @@ def warm(
     record = base / f"warm-{_version(cases)}.json"
     known = _known(record)
     if known is not None:
-        return Warmed(0, len(known), str(base))
+        return Warmed(0, len(known), str(base), str(record))
     compiled, used, not_kept = 0, set[str](), 0
     for done, (new, files, lost) in enumerate(_outcomes(cases, processes), start=1):
         compiled, not_kept = compiled + len(new), not_kept + lost
@@ -201,7 +207,7 @@ def warm(
             progress(done, len(cases))
     if not not_kept:
         cache.write_whole(record, json.dumps(sorted(used)).encode())
-    return Warmed(compiled, len(used), str(base), not_kept)
+    return Warmed(compiled, len(used), str(base), str(record), not_kept)
 
 
 def _outcomes(
@@ -218,9 +224,9 @@ def _outcomes(
 def _version(cases: Sequence[Case]) -> str:
     """A name for the cases, the sources that they run, the compiler and the CPU."""
     modules = sorted({__name__, *(case.run.__module__ for case in cases)})
-    target = cache.own_target()
-    names = [(case.name, sorted(case.options.items())) for case in cases]
-    return cache.short_name(list(map(digest_of, modules)), cache.environment(), target, names)
+    listed = [(case.name, sorted(case.options.items())) for case in cases]
+    digests = list(map(digest_of, modules))
+    return short_name(digests, environment(), own_target(), listed)
 
 
 def _known(record: Path) -> list[str] | None:

@@ -14,6 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from tidegate.spark.code import receive_code
 from tidegate.spark.packing import decode, partitions_of_task
 from tidegate.spark.routing import Routing, bucket_spec
 from tidegate.spec import JoinSpec
@@ -28,11 +29,13 @@ class BatchJoin:
     spec: JoinSpec
     schemas: dict[str, pa.Schema]
     routing: Routing
+    code: str | None = None  # the file with machine code that came with the query
 
     def run(self, key: tuple[pa.Scalar, ...], packed: pa.Table) -> pa.Table:
         """Join one bucket."""
         from tidegate.engine import JoinEngine  # Only workers that build engines load numba.
 
+        receive_code(self.code)
         layout = self.routing.layout(partitions_of_task())
         spec = bucket_spec(self.spec, layout.bucket_of(key[0].as_py()), layout.buckets)
         # Pushes come in order of time, so no row needs grace.

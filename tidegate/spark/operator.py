@@ -18,6 +18,7 @@ from pyspark.sql import types as T  # noqa: N812
 
 from tidegate.engine import JoinEngine
 from tidegate.spark.batch import BatchJoin
+from tidegate.spark.code import ship_code
 from tidegate.spark.delivery import Delivery
 from tidegate.spark.fingerprint import describe
 from tidegate.spark.inputs import WATERMARK_KEY, Inputs, key_columns, read_inputs
@@ -153,6 +154,7 @@ def _streaming(inputs: Inputs, schema: T.StructType, name: str | None) -> DataFr
         operator=operator,
         origin=describe(spec, [arrow[stream] for stream in spec.streams]),
         delivery=delivery,
+        code=ship_code(inputs.frames[0].sparkSession),
     )
     joined = (
         _packed(inputs, routing)
@@ -170,7 +172,8 @@ def _streaming(inputs: Inputs, schema: T.StructType, name: str | None) -> DataFr
 
 def _batch(inputs: Inputs, schema: T.StructType) -> DataFrame:
     routing = Routing.of(inputs.spec)
-    join = BatchJoin(inputs.spec, inputs.arrow_schemas, routing)
+    code = ship_code(inputs.frames[0].sparkSession)
+    join = BatchJoin(inputs.spec, inputs.arrow_schemas, routing, code)
     # Spark counts the arguments of what it is given, and would count `self`.
     return (
         _packed(inputs, routing)

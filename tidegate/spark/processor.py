@@ -20,6 +20,7 @@ import pyarrow as pa
 from pyspark import TaskContext
 
 from tidegate.spark.bucket_store import BucketStore, Meta, write_frames
+from tidegate.spark.code import receive_code
 from tidegate.spark.delivery import Delivery
 from tidegate.spark.engines import EngineKey, Entry, Outcome, Push
 from tidegate.spark.exchange import Here, Home, LostEngineError, find
@@ -35,7 +36,8 @@ class JoinPlan:
     """All that a worker needs to know of a join; it travels with the query to the workers.
 
     `clocked` says that Spark's watermark is the clock; `operator` tells the joins of a query
-    apart; `origin` is what the state is made for, by field; `delivery` takes results to Spark.
+    apart; `origin` is what the state is made for, by field; `delivery` takes results to Spark;
+    `code` is the file with machine code that came with the query.
     """
 
     spec: JoinSpec
@@ -45,6 +47,7 @@ class JoinPlan:
     operator: str
     origin: dict[str, str]
     delivery: Delivery
+    code: str | None = None
 
 
 @dataclass
@@ -83,6 +86,7 @@ def run_bucket(
     plan: JoinPlan, label: int, rows: Iterable[Any], timers: Any, meta: Any, segments: Any
 ) -> Iterator[Any]:
     """Join what a micro-batch brought to one bucket; gives pandas frames, as Spark wants them."""
+    receive_code(plan.code)
     layout = plan.routing.layout(partitions_of_task())
     work = BucketWork(plan, layout, label, meta, segments)
     current = timers.getCurrentWatermarkInMs() if plan.clocked else None
