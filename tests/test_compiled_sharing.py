@@ -57,7 +57,7 @@ def test_one_of_several_processes_compiles(home: Path) -> None:
         said, errors = process.communicate(timeout=120)
         assert process.returncode == 0, errors
         answers.append(json.loads(said.splitlines()[-1]))
-    assert sum(answer["compiled"] for answer in answers) == 2
+    assert sum(answer["compiled"] for answer in answers) == 1
     assert sorted(answer["loaded"] for answer in answers) == [0, 1, 1]
 
 
@@ -177,7 +177,7 @@ def test_code_in_a_zip_file_serves_the_same_cpu_and_no_other(home: Path) -> None
     assert counts(call(home, HASH, "packed.zip", TIDEGATE_CACHE=fresh)) == (0, 1, 0)
     # The same code under the name of another CPU is not looked at.
     with zipfile.ZipFile(code) as archive, zipfile.ZipFile(home / "other.zip", "w") as other:
-        assert len(archive.namelist()) == 2
+        assert len(archive.namelist()) == 1
         for name in archive.namelist():
             other.writestr(name.replace(made["suffix"], ".01234567.code"), archive.read(name))
     assert counts(call(home, HASH, "other.zip", TIDEGATE_CACHE=fresh)) == (1, 0, 0)
