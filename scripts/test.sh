@@ -1,20 +1,32 @@
 #!/bin/sh
-# All tests. Those marked nojit also run as plain Python, beside the compiled ones; tests that start
-# a JVM come last and alone, since they watch the clock.
+# All tests. Two runs side by side, one for each core: what needs a budget's code from its first
+# test on in one, all else in the other, so that hardly anything is compiled twice. Tests marked
+# nojit run a second time as plain Python. Those that start a JVM come last and alone, since they
+# watch the clock.
 cd "$(dirname "$0")/.." || exit
 python=.venv/bin/python
-plain=$(mktemp)
-trap 'rm -f "$plain"' EXIT
+budgets="tests/test_contracts.py tests/test_cli.py tests/test_extreme_worth.py
+    tests/test_interrupts.py tests/test_policies.py tests/test_policies_sketch.py
+    tests/test_policies_split.py tests/test_policies_tiers.py tests/test_reproduce.py"
+beside=$(mktemp)
+trap 'rm -f "$beside"' EXIT
 
-NUMBA_DISABLE_JIT=1 $python -m pytest -m nojit tests >"$plain" 2>&1 &
-beside=$!
-$python -m pytest -m "not spark"
+others=
+for file in $budgets; do
+    others="$others --ignore=$file"
+done
+$python -m pytest -m "not spark" $budgets >"$beside" 2>&1 &
+under_budgets=$!
+$python -m pytest -m "not spark" $others
 compiled=$?
-wait $beside
-interpreted=$?
 printf '\n== as plain Python\n'
-cat "$plain"
+NUMBA_DISABLE_JIT=1 $python -m pytest -m nojit tests
+interpreted=$?
+wait $under_budgets
+limited=$?
+printf '\n== under a budget\n'
+cat "$beside"
 printf '\n== on Spark\n'
 $python -m pytest -m spark tests
 spark=$?
-[ "$compiled$interpreted$spark" = 000 ]
+[ "$compiled$interpreted$limited$spark" = 0000 ]

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import itertools
 import math
-import statistics
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -137,7 +136,8 @@ def predicate_holds(predicate: Any, rows: Sequence[Row]) -> bool:
 
 def output_importance(kind: str, importances: Sequence[float]) -> float:
     combine: dict[str, Callable[[Sequence[float]], float]] = {
-        "min": min, "max": max, "sum": sum, "product": math.prod, "mean": statistics.fmean
+        "min": min, "max": max, "sum": sum, "product": math.prod,
+        "mean": lambda values: sum(values) / len(values),
     }  # fmt: skip
     return float(combine[kind](importances))
 

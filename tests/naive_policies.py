@@ -8,6 +8,7 @@ on a stream without instants, when a learned number is read), the sentence stand
 
 from __future__ import annotations
 
+import sys
 from collections import Counter
 from collections.abc import Sequence
 from fractions import Fraction
@@ -273,6 +274,7 @@ class ShedJoin(NaiveJoin):
     def place(self, arrival: Arrival) -> Rank:
         """Whoever has the smallest goes; under `split="auto"` in the currency of both streams."""
         priority, *rest = self.rank(arrival)
+        priority = min(priority, sys.float_info.max)  # nothing is worth more, and 0 x it is 0
         factor = self.factor[arrival.stream]
         scaled = priority if factor == 1.0 else priority * factor
         return (self.precedence[arrival.stream], scaled, *rest)

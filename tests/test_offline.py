@@ -94,10 +94,11 @@ def test_no_memory_leaves_the_pairs_of_an_instant() -> None:
 
 
 @pytest.mark.nojit
-@pytest.mark.parametrize("rule", sorted(RULES))
-@settings(max_examples=MANY)
+@settings(max_examples=3 * MANY)
 @given(data=st.data())
-def test_all_methods_agree_with_brute_force(rule: str, data: st.DataObject) -> None:
+def test_all_methods_agree_with_brute_force(data: st.DataObject) -> None:
+    """Which pairs exist is the engine's matter: other rules than equality are a third."""
+    rule = data.draw(st.sampled_from(["equality"] * 16 + sorted(RULES)))
     case = whole(data.draw(cases(rule, budget=True, ordered=True, shape=TINY)))
     rows = rows_of(case)
     expected = naive_optimum.brute_force(rows, case.spec)

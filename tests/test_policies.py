@@ -242,12 +242,18 @@ def test_given_frequencies_are_taken_at_their_word() -> None:
 
 @pytest.mark.parametrize("ties", ["arrival", "instant"])
 def test_a_long_decay_is_written_down_before_it_overflows(ties: Any) -> None:
-    """2,000 halvings are far beyond what a float can hold as one scale."""
-    rows = 2000
+    """700 quarterings are far beyond what a float can hold as one scale."""
+    rows = 700
     left = {"row_left": range(rows), "ts": range(rows), "k": [i % 7 for i in range(rows)]}
     right = {"row_right": range(rows), "ts": range(rows), "k": [i % 5 for i in range(rows)]}
     spec = tg.JoinSpec(
-        on="k", time="ts", within=12, memory=8, split="even", policy=tg.dgl(**DYADIC), ties=ties
+        on="k",
+        time="ts",
+        within=12,
+        memory=8,
+        split="even",
+        ties=ties,
+        policy=tg.dgl(decay=0.25, gain=0.25),
     )
     check_victims(Case(spec, (Push({"left": pa.table(left), "right": pa.table(right)}),)))
 
