@@ -109,7 +109,7 @@ def test_the_first_join_compiles_nothing(tmp_path: Path) -> None:
     (wheel,) = dist.glob("*.whl")
     with zipfile.ZipFile(wheel) as archive:
         files = archive.namelist()
-    assert sum(name.endswith(".code") for name in files) > 100
+    assert sum(name.endswith(".code") for name in files) > 20
     assert "tidegate/compiled/kernel.py" in files
     python = installed(wheel, tmp_path / "venv")
     environment = {name: value for name, value in os.environ.items() if name == "PATH"}
@@ -118,7 +118,8 @@ def test_the_first_join_compiles_nothing(tmp_path: Path) -> None:
     assert answer["file"].startswith(str(tmp_path / "venv"))
     assert min(answer["rows"]) > 0
     assert answer["best"] >= answer["rows"][0]
-    assert (answer["compiled"], answer["ledger"], answer["kept"]) == (0, 0, [])
+    assert answer["kept"] == []
+    assert (answer["compiled"], answer["ledger"]) == (0, 0)
     assert answer["loaded"] > 5
     # The user's own functions are compiled as ever.
     assert answer["own_is_compiled"]

@@ -19,7 +19,7 @@ import pickle
 import uuid
 import zipfile
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -51,12 +51,24 @@ _CHECKSUM = 32
 
 
 class Ledger:
-    """What this process has compiled and loaded, as names of files."""
+    """What this process has compiled and loaded, as names of files.
+
+    `asked` are those that Python called, not only other kernels while they were compiled: with
+    these at hand nothing is compiled, since each holds all that it calls.
+    """
 
     def __init__(self) -> None:
         self.compiled: list[str] = []
         self.loaded: list[str] = []
+        self.asked: list[str] = []
         self.not_kept = 0
+        self.depth = 0
+
+    def note(self, name: str, done: list[str]) -> None:
+        """Write down that a function was compiled or loaded."""
+        done.append(name)
+        if self.depth <= 1:
+            self.asked.append(name)
 
 
 ledger = Ledger()
@@ -107,14 +119,14 @@ class KeptCode(caching._Cache):  # type: ignore[misc]
             for place in places():
                 found = _loaded(place, name, context)
                 if found is not None:
-                    ledger.loaded.append(name)
+                    ledger.note(name, ledger.loaded)
                     return found
         return None
 
     def save_overload(self, signature: Any, result: Any) -> None:
         """Keep code that was just compiled."""
         name = f"{self.folder}/{self.file_name(signature, result.codegen.magic_tuple())}"
-        ledger.compiled.append(name)
+        ledger.note(name, ledger.compiled)
         base = cache_folder()
         # Code that holds addresses of this process cannot be kept.
         if base is None or result.lifted or result.library.has_dynamic_globals:
@@ -144,7 +156,7 @@ def kept(dispatcher: Any) -> Any:
 
     def compile_in_turn(signature: Any) -> Any:
         # numba's lock comes first, for all threads alike: see `turns`.
-        with global_compiler_lock:
+        with global_compiler_lock, _one_deeper():
             arguments, _ = sigutils.normalize_signature(signature)
             codegen = dispatcher.targetctx.codegen()
             if tuple(arguments) in dispatcher.overloads or code.exists(signature, codegen):
@@ -156,6 +168,15 @@ def kept(dispatcher: Any) -> Any:
     dispatcher._cache = code
     dispatcher.compile = compile_in_turn
     return dispatcher
+
+
+@contextlib.contextmanager
+def _one_deeper() -> Iterator[None]:
+    ledger.depth += 1
+    try:
+        yield
+    finally:
+        ledger.depth -= 1
 
 
 def _is_file(place: Traversable, name: str) -> bool:

@@ -46,7 +46,7 @@ def _files_with(suffix: str) -> Iterator[Path]:
 def packed(files: dict[str, Path]) -> tuple[str, bytes]:
     """These files as one zip file, and a name for its content."""
     buffer = io.BytesIO()
-    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED, compresslevel=6) as archive:
+    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as archive:
         for name, file in sorted(files.items()):
             with contextlib.suppress(OSError):  # removed since it was listed
                 content = file.read_bytes()

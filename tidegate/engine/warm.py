@@ -6,8 +6,8 @@ real, small join through `JoinEngine`, so the list stays right when the driver c
 as many processes as there are cores; a lock (`compiled.turns`) sees to it that what two cases share
 is compiled once.
 
-A file beside the code names all files that the cases used. Where all are still there, there is
-nothing to do.
+A file beside the code names the files of all functions that Python called. Where they are still
+there, there is nothing to do.
 """
 
 from __future__ import annotations
@@ -49,8 +49,8 @@ class Case:
 class Warmed:
     """What `warm` did.
 
-    `compiled` functions were compiled now, of the `functions` that can be needed; `record` is the
-    file in `folder` that lists their files.
+    `compiled` functions were compiled now; `functions` is how many Python calls, each with all that
+    it calls; `record` is the file in `folder` that lists their files.
     """
 
     compiled: int
@@ -165,13 +165,14 @@ def run_columns() -> None:
         engine.push({"left": table, "right": table})
 
 
-def run_case(case: Case) -> tuple[list[str], list[str], int]:
-    """Run a case: the files of what was compiled, of all that was used, and how many not kept."""
+def run_case(case: Case) -> tuple[int, list[str], int]:
+    """Run a case: how many functions were compiled, what Python asked for, how many not kept."""
     ledger = cache.ledger
-    compiled, loaded, not_kept = len(ledger.compiled), len(ledger.loaded), ledger.not_kept
+    compiled, asked, not_kept = len(ledger.compiled), len(ledger.asked), ledger.not_kept
     case.run(**case.options)
-    new = ledger.compiled[compiled:]
-    return new, new + ledger.loaded[loaded:], ledger.not_kept - not_kept
+    new = len(ledger.compiled) - compiled
+    # A process that runs several cases asks for a function once.
+    return new, ledger.asked[asked:], ledger.not_kept - not_kept
 
 
 def warm(
@@ -201,7 +202,7 @@ def warm(
         return Warmed(0, len(known), str(base), str(record))
     compiled, used, not_kept = 0, set[str](), 0
     for done, (new, files, lost) in enumerate(_outcomes(cases, processes), start=1):
-        compiled, not_kept = compiled + len(new), not_kept + lost
+        compiled, not_kept = compiled + new, not_kept + lost
         used.update(files)
         if progress is not None:
             progress(done, len(cases))
@@ -210,9 +211,7 @@ def warm(
     return Warmed(compiled, len(used), str(base), str(record), not_kept)
 
 
-def _outcomes(
-    cases: Sequence[Case], processes: int | None
-) -> Iterator[tuple[list[str], list[str], int]]:
+def _outcomes(cases: Sequence[Case], processes: int | None) -> Iterator[tuple[int, list[str], int]]:
     count = min(processes or os.cpu_count() or 1, len(cases))
     # Fresh processes: a fork of one that has threads may hang.
     context = multiprocessing.get_context("spawn")

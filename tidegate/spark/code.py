@@ -30,7 +30,8 @@ def ship_code(session: Any) -> str | None:
 
     In local mode the workers find the code where the driver does.
     """
-    if not is_remote() and str(session.conf.get("spark.master", "")).startswith("local"):
+    master = str(session.conf.get("spark.master", ""))
+    if not is_remote() and (master == "local" or master.startswith("local[")):
         return None
     try:
         file = _packed_file()
