@@ -8,7 +8,8 @@ rows in = alive + expired + evicted + refused + too late + rejected.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -115,15 +116,33 @@ class JoinEngine:
         moment = None if watermark is None else binding.moment(watermark)
         encoded = {stream: self._encode(binding, stream, table) for stream, table in given.items()}
         self._refuse_bad_rows(given, encoded)
-        if binding is not self._binding:
-            self._rebind(binding)
-        if moment is not None:
-            self._set_watermark(moment)
-        arrivals = self._arrivals(given, encoded)
-        results = [] if arrivals is None else self._run(arrivals)
+        with self._undone_by_failures(binding):
+            if binding is not self._binding:
+                self._rebind(binding)
+            if moment is not None:
+                self._set_watermark(moment)
+                self._binding.opened_by(watermark)
+            arrivals = self._arrivals(given, encoded)
+            results = [] if arrivals is None else self._run(arrivals)
         self._settle()
         self._bytes_peak = max(self._bytes_peak, self._bytes_now())
         return pa.concat_tables(results) if results else empty_table(self._results.schema)
+
+    @contextmanager
+    def _undone_by_failures(self, binding: Binding) -> Iterator[None]:
+        """If a theta function raises, the engine is what it was before the push.
+
+        Most of them cannot raise (`Binding.may_raise`), and then nothing is written down.
+        """
+        before = self.snapshot() if binding.may_raise else None
+        examples = list(self._examples)
+        try:
+            yield
+        except Exception:
+            if before is not None:
+                self.__dict__.update(JoinEngine.restore(before, self.spec).__dict__)
+                self._examples = examples
+            raise
 
     def _encode(self, binding: Binding, stream: int, table: pa.Table) -> Encoded:
         try:
@@ -158,7 +177,9 @@ class JoinEngine:
                 )
         if merged == self._schemas:
             return self._binding
-        return Binding(self.spec, merged)
+        binding = Binding(self.spec, merged)
+        binding.check_follows(self._binding)
+        return binding
 
     def _rebind(self, binding: Binding) -> None:
         """Take a new binding into use; what is retained already gets its numbers anew.
@@ -252,6 +273,7 @@ class JoinEngine:
         tables: list[pa.Table] = []
         while True:
             need = self._drive(arrivals, work, output)
+            self._binding.raise_failures()
             if need == two_way.NEED_SLOTS:
                 ahead = int((arrivals.end - work.cursor).sum())
                 capacity = arrays.larger_capacity(self._state, ahead)
@@ -383,6 +405,7 @@ class JoinEngine:
             "rows_in": self._rows_in,
             "rejected": [dict(counter) for counter in self._rejected],
             "bytes_peak": self._bytes_peak,
+            "time_unit": self._binding.time_unit,
         }
         return snapshot.dump(
             self.spec, self._state, self._shed, self._schemas, self._payloads, counted
@@ -400,6 +423,7 @@ class JoinEngine:
         engine._rows_in = saved.counted["rows_in"]
         engine._rejected = [Counter(counts) for counts in saved.counted["rejected"]]
         engine._bytes_peak = saved.counted["bytes_peak"]
+        engine._binding.time_unit = saved.counted["time_unit"]
         engine._state, engine._shed = snapshot.refill(
             engine._state, engine._shed, engine._binding, engine._payloads, saved
         )
