@@ -13,6 +13,7 @@ import pyarrow as pa
 import pytest
 
 import tidegate as tg
+from tidegate.binding.result_schema import result_schema
 
 DECIMALS = [pa.decimal32(9, 2), pa.decimal64(18, 2), pa.decimal128(18, 2), pa.decimal256(18, 2)]
 
@@ -184,3 +185,16 @@ def test_integers_after_a_moment_are_refused() -> None:
     with pytest.raises(tg.TidegateError, match="a watermark was given as a moment before"):
         engine.push({"left": INTEGERS})
     assert engine.stats()["rows_in"] == 0
+
+
+def test_the_schema_of_results_needs_no_engine() -> None:
+    left = pa.schema({"t": pa.int64(), "k": pa.string(), "_importance": pa.int8()})
+    right = pa.schema({"t": pa.int64(), "k": pa.dictionary(pa.int8(), pa.string())})
+    schemas = {"left": left, "right": right}
+    assert result_schema(SPEC, schemas) == tg.JoinEngine(SPEC, schemas).push({}).schema
+    assert (
+        result_schema(SPEC, {"left": left})
+        == tg.JoinEngine(SPEC).push({"left": left.empty_table()}).schema
+    )
+    with pytest.raises(tg.TidegateError, match="mixed types"):
+        result_schema(SPEC, {"left": left, "right": right.set(1, pa.field("k", pa.int8()))})

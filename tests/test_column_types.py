@@ -18,6 +18,9 @@ import pyarrow.compute as pc
 import pytest
 
 import tidegate as tg
+from tidegate.columns.encoding import KeyCoder
+from tidegate.engine import to_arrow
+from tidegate.engine.replay import replay
 
 SPEC = tg.JoinSpec(on="k", time="t", within=100)
 MOMENT = datetime(2024, 5, 6, 7, 8, 9)
@@ -345,3 +348,32 @@ def test_damaged_columns_are_refused_by_name() -> None:
         capture_output=True, text=True, check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
+
+
+def test_unsorted_frames_of_every_type_are_cut_and_joined() -> None:
+    columns = {f"c{at}": series for at, series in enumerate(POLARS.values())}
+    frame = pl.DataFrame({"t": [3, 1, 2], "k": [0, 1, 2], **columns})
+    engine = tg.JoinEngine(SPEC)
+    streams = {"left": to_arrow(frame, "left"), "right": to_arrow(frame, "right")}
+    results = pa.concat_tables(replay(engine, streams, rows_per_push=2))
+    assert results.num_rows == 3
+    for name in columns:
+        expected = tg.join({"left": frame, "right": frame}, SPEC).table.column(name)
+        assert results.column(name).to_pylist() == expected.to_pylist()
+
+
+def test_equal_hashes_are_told_apart_beside_columns_of_every_type(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    real = KeyCoder.encode
+
+    def colliding(self: KeyCoder, columns: Any) -> Any:
+        codes, matchable = real(self, columns)
+        return np.zeros_like(codes), matchable
+
+    monkeypatch.setattr(KeyCoder, "encode", colliding)
+    columns = {f"c{at}": series for at, series in enumerate(POLARS.values())}
+    frame = pl.DataFrame({"t": [1, 2, 3], "k": ["a", "b", "a"], **columns})
+    out = tg.JoinEngine(SPEC).push({"left": frame, "right": frame})
+    assert out.column("k").to_pylist() == out.column("k_right").to_pylist()
+    assert out.num_rows == 5

@@ -41,6 +41,17 @@ from tidegate.windows.arrivals import Arrivals
 EXAMPLES_KEPT = 3
 
 
+def check_supported(spec: JoinSpec) -> None:
+    """An error if this version cannot run such a join."""
+    if len(spec.streams) != 2:
+        raise TidegateError(
+            f"streams {spec.streams!r} are {len(spec.streams)}; this version joins two streams"
+        )
+    if spec.cpu is not None:
+        raise TidegateError("cpu is given, but this version has no CPU budgets; give None")
+    recipe_of(spec.policy_choice)
+
+
 class JoinEngine:
     """A window join that is fed push by push.
 
@@ -65,13 +76,7 @@ class JoinEngine:
     """
 
     def __init__(self, spec: JoinSpec, schemas: Mapping[str, pa.Schema] | None = None) -> None:
-        if len(spec.streams) != 2:
-            raise TidegateError(
-                f"streams {spec.streams!r} are {len(spec.streams)}; this version joins two streams"
-            )
-        if spec.cpu is not None:
-            raise TidegateError("cpu is given, but this version has no CPU budgets; give None")
-        recipe_of(spec.policy_choice)
+        check_supported(spec)
         self.spec = spec
         self._schemas: list[pa.Schema | None] = [None] * len(spec.streams)
         self._payloads: list[Payload | None] = [None] * len(spec.streams)
