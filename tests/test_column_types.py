@@ -287,12 +287,14 @@ IN_A_PROCESS = """
 import pyarrow as pa, tidegate as tg
 spec = tg.JoinSpec(on=tg.overlap("s", 2), time="t", within=10)
 for kind in (pa.list_view(pa.string()), pa.large_list_view(pa.string_view())):
-    for repeat in range(50):
+    for repeat in range(200):
         engine = tg.JoinEngine(spec)
-        sets = pa.array([["a", "b"], None, [], ["b", "c", "a"]] * 200, kind)
-        rows = pa.table({"t": pa.array([1, 2, 3, 4] * 200), "s": sets})
-        out = engine.push({"left": rows.slice(0, 4), "right": rows.slice(repeat, 4)})
-        assert out.num_rows == 4, out.num_rows
+        sets = pa.array([["a", "b"], None, [], ["b", "c", "a"]] * (1 + repeat % 5), kind)
+        rows = pa.table({"t": [1] * len(sets), "s": sets})
+        out = engine.push({"left": rows, "right": rows})
+        assert out.num_rows == (2 * (1 + repeat % 5)) ** 2, out.num_rows
+        out = engine.push({"left": rows.slice(3), "right": rows.slice(1, 3)})
+        assert set(map(tuple, out.column("s").to_pylist())) <= {("a", "b"), ("b", "c", "a")}
 """
 
 
