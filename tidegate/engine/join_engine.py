@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import partial
+from functools import cache, partial
 from typing import Any
 
 import numpy as np
@@ -342,16 +342,17 @@ class JoinEngine:
         for stream, payload in enumerate(self._payloads):
             if payload is not None:
                 alive = int(self._state.lanes[stream].alive)
-                addresses = partial(self._addresses, stream)
-                settlement = payload.settle(alive, self._alive_from(stream), addresses)
+                line = cache(partial(join_state.line_of, self._state, stream))
+                settlement = payload.settle(
+                    alive, self._alive_from(stream), partial(self._addresses, line)
+                )
                 payload.accept(settlement)
                 if len(settlement.moved):
-                    line = join_state.line_of(self._state, stream)
-                    self._state.slots.row[line[settlement.moved]] = settlement.addresses
+                    self._state.slots.row[line()[settlement.moved]] = settlement.addresses
 
-    def _addresses(self, stream: int) -> NDArray[np.int64]:
-        """Of the payload rows alive, in order of arrival."""
-        return self._state.slots.row[join_state.line_of(self._state, stream)]
+    def _addresses(self, line: Callable[[], NDArray[np.int64]]) -> NDArray[np.int64]:
+        """Of the payload rows of a line."""
+        return self._state.slots.row[line()]
 
     # --- reading --------------------------------------------------------------------------
 
