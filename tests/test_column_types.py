@@ -270,6 +270,22 @@ def test_columns_without_values_take_the_type_known_before() -> None:
     assert sorted(out.column("p").to_pylist(), key=str) == [None, None, "a"]
 
 
+def test_guessed_types_follow_those_known_before_but_kinds_do_not_mix() -> None:
+    def push(values: list[Any]) -> None:
+        step = int(engine.stats()["rows_in"])
+        engine.push({"left": pd.DataFrame({"t": [step], "k": [1], "p": pd.Series(values)})})
+
+    engine = tg.JoinEngine(SPEC)
+    for values in ([Decimal("11.25")], [Decimal("1.5")], [None]):
+        push(values)
+    for values in (["3"], [True], [Decimal("1.125")]):
+        with pytest.raises(tg.TidegateError, match="changed its columns"):
+            push(values)
+    out = engine.push({"right": pa.table({"t": [9], "k": [1]})})
+    numbers = sorted(value for value in out.column("p").to_pylist() if value is not None)
+    assert numbers == [Decimal("1.5"), Decimal("11.25")]
+
+
 UNION = pa.UnionArray.from_sparse(pa.array([0, 1], pa.int8()), [pa.array([1, 2]), pa.array("ab")])
 
 
