@@ -18,6 +18,9 @@ import pyarrow.compute as pc
 import pytest
 
 import tidegate as tg
+from tidegate.columns.encoding import KeyCoder
+from tidegate.engine import to_arrow
+from tidegate.engine.replay import replay
 
 SPEC = tg.JoinSpec(on="k", time="t", within=100)
 MOMENT = datetime(2024, 5, 6, 7, 8, 9)
@@ -267,6 +270,22 @@ def test_columns_without_values_take_the_type_known_before() -> None:
     assert sorted(out.column("p").to_pylist(), key=str) == [None, None, "a"]
 
 
+def test_guessed_types_follow_those_known_before_but_kinds_do_not_mix() -> None:
+    def push(values: list[Any]) -> None:
+        step = int(engine.stats()["rows_in"])
+        engine.push({"left": pd.DataFrame({"t": [step], "k": [1], "p": pd.Series(values)})})
+
+    engine = tg.JoinEngine(SPEC)
+    for values in ([Decimal("11.25")], [Decimal("1.5")], [None]):
+        push(values)
+    for values in (["3"], [True], [Decimal("1.125")]):
+        with pytest.raises(tg.TidegateError, match="changed its columns"):
+            push(values)
+    out = engine.push({"right": pa.table({"t": [9], "k": [1]})})
+    numbers = sorted(value for value in out.column("p").to_pylist() if value is not None)
+    assert numbers == [Decimal("1.5"), Decimal("11.25")]
+
+
 UNION = pa.UnionArray.from_sparse(pa.array([0, 1], pa.int8()), [pa.array([1, 2]), pa.array("ab")])
 
 
@@ -284,12 +303,14 @@ IN_A_PROCESS = """
 import pyarrow as pa, tidegate as tg
 spec = tg.JoinSpec(on=tg.overlap("s", 2), time="t", within=10)
 for kind in (pa.list_view(pa.string()), pa.large_list_view(pa.string_view())):
-    for repeat in range(50):
+    for repeat in range(200):
         engine = tg.JoinEngine(spec)
-        sets = pa.array([["a", "b"], None, [], ["b", "c", "a"]] * 200, kind)
-        rows = pa.table({"t": pa.array([1, 2, 3, 4] * 200), "s": sets})
-        out = engine.push({"left": rows.slice(0, 4), "right": rows.slice(repeat, 4)})
-        assert out.num_rows == 4, out.num_rows
+        sets = pa.array([["a", "b"], None, [], ["b", "c", "a"]] * (1 + repeat % 5), kind)
+        rows = pa.table({"t": [1] * len(sets), "s": sets})
+        out = engine.push({"left": rows, "right": rows})
+        assert out.num_rows == (2 * (1 + repeat % 5)) ** 2, out.num_rows
+        out = engine.push({"left": rows.slice(3), "right": rows.slice(1, 3)})
+        assert set(map(tuple, out.column("s").to_pylist())) <= {("a", "b"), ("b", "c", "a")}
 """
 
 
@@ -345,3 +366,32 @@ def test_damaged_columns_are_refused_by_name() -> None:
         capture_output=True, text=True, check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
+
+
+def test_unsorted_frames_of_every_type_are_cut_and_joined() -> None:
+    columns = {f"c{at}": series for at, series in enumerate(POLARS.values())}
+    frame = pl.DataFrame({"t": [3, 1, 2], "k": [0, 1, 2], **columns})
+    engine = tg.JoinEngine(SPEC)
+    streams = {"left": to_arrow(frame, "left"), "right": to_arrow(frame, "right")}
+    results = pa.concat_tables(replay(engine, streams, rows_per_push=2))
+    assert results.num_rows == 3
+    for name in columns:
+        expected = tg.join({"left": frame, "right": frame}, SPEC).table.column(name)
+        assert results.column(name).to_pylist() == expected.to_pylist()
+
+
+def test_equal_hashes_are_told_apart_beside_columns_of_every_type(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    real = KeyCoder.encode
+
+    def colliding(self: KeyCoder, columns: Any) -> Any:
+        codes, matchable = real(self, columns)
+        return np.zeros_like(codes), matchable
+
+    monkeypatch.setattr(KeyCoder, "encode", colliding)
+    columns = {f"c{at}": series for at, series in enumerate(POLARS.values())}
+    frame = pl.DataFrame({"t": [1, 2, 3], "k": ["a", "b", "a"], **columns})
+    out = tg.JoinEngine(SPEC).push({"left": frame, "right": frame})
+    assert out.column("k").to_pylist() == out.column("k_right").to_pylist()
+    assert out.num_rows == 5

@@ -45,6 +45,7 @@ from tidegate.spec import (
     Window,
 )
 
+RESERVED = "_tidegate_"  # how the names of columns begin that snapshots and Spark's state add
 TIME_LIMIT = 2**62  # times and windows stay below, so that sums and differences never overflow
 _NUMBERS = {"integer", "float", "decimal", "boolean"}
 _TIMES = {"timestamp", "timestamp with time zone", "date", "time", "duration"}
@@ -97,9 +98,11 @@ class _NumberColumn:
 
 
 def _unscaled(array: pa.Array) -> NDArray[np.int64]:
+    """The lowest word of each decimal: all of it, since it has at most 18 digits."""
+    width = array.type.bit_width // 64
     words = np.frombuffer(array.buffers()[1], np.int64)
-    first = 2 * array.offset
-    return words[first : first + 2 * len(array) : 2].copy()
+    first = width * array.offset
+    return words[first : first + width * len(array) : width].copy()
 
 
 @dataclass
@@ -114,7 +117,7 @@ class Binding:
     bands: Records = None
     set_terms: Records = None
     thetas: Records = None
-    keep_alive: list[Any] = field(default_factory=list)
+    calls: list[theta.Call] = field(default_factory=list)  # of the theta terms
 
     def __post_init__(self) -> None:
         self._check_columns()
@@ -138,6 +141,12 @@ class Binding:
         for stream, (name, schema) in enumerate(zip(self.spec.streams, self.schemas, strict=True)):
             if schema is None:
                 continue
+            for column in schema.names:
+                if column.startswith(RESERVED):
+                    raise TidegateError(
+                        f"column {column!r} of stream {name!r} starts with {RESERVED!r}, which "
+                        "tidegate keeps for columns of its own; rename it"
+                    )
             for option, column in self._wanted(stream):
                 if schema.names.count(column) != 1:
                     problem = "has more than once" if column in schema.names else "does not have"
@@ -290,8 +299,18 @@ class Binding:
                     [column.is_float(stream) for column in columns[: len(names)]]
                     for stream, names in enumerate(term.columns)
                 ]
-                record.address, anchor = theta.address_of(term.function, kinds)
-                self.keep_alive.append(anchor)
+                self.calls.append(theta.call_of(term.function, kinds))
+                record.address = self.calls[-1].address
+
+    @property
+    def may_raise(self) -> bool:
+        """Can a function of the user's raise while tuples are joined?"""
+        return any(call.may_raise for call in self.calls)
+
+    def raise_failures(self) -> None:
+        """If one has raised since the last time, raise its error."""
+        for call in self.calls:
+            call.raise_failure()
 
     def _theta_type(self, stream: int, name: str | None) -> pa.DataType:
         schema = self.schemas[stream]
@@ -368,22 +387,55 @@ class Binding:
         return size
 
     def moment(self, watermark: Any) -> int:
-        """A watermark given with a push, in the units of the times."""
+        """A watermark given with a push, in the units of the times.
+
+        A moment that comes before any table is in microseconds (`opened_by`).
+        """
         if isinstance(watermark, int | np.integer) and not isinstance(watermark, bool):
-            return int(watermark)
-        if self.time_unit == "unknown":
-            self.time_unit = "us"  # no table was seen yet; only timestamps go with a moment
-        if self.time_unit == "integer":
+            moment = int(watermark)
+        elif self.time_unit == "integer":
             raise TidegateError(
                 f"watermark {watermark!r} is not an integer; the time columns are integers"
             )
-        try:
-            scalar = pa.scalar(watermark, pa.timestamp(self.time_unit, "UTC"))
-        except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
+        else:
+            moment = self._units_since_epoch(watermark)
+        if not -(2**63) <= moment < 2**63:
             raise TidegateError(
-                f"watermark {watermark!r} is not a moment; give a datetime or an integer"
-            ) from error
-        return int(scalar.value)
+                f"watermark {watermark!r} is beyond 64 bits; give a moment near the times of the "
+                "rows, in their unit"
+            )
+        # No time lies beyond these.
+        return max(-TIME_LIMIT, min(moment, TIME_LIMIT))
+
+    def opened_by(self, watermark: Any) -> None:
+        """A watermark was taken; before any table it says whether times are moments."""
+        if self.time_unit == "unknown" and not isinstance(watermark, int | np.integer):
+            self.time_unit = "us"
+
+    def check_follows(self, before: Binding) -> None:
+        """An error if a watermark was taken whose kind is not that of the times."""
+        if self.time_unit == "integer" and before.time_unit in ("us", "ns"):
+            raise TidegateError(
+                "the time columns are integers, but a watermark was given as a moment before; "
+                "give watermarks as integers in the units of the time columns"
+            )
+
+    def _units_since_epoch(self, watermark: Any) -> int:
+        wrong = TidegateError(
+            f"watermark {watermark!r} is not a moment; give a datetime or an integer"
+        )
+        wanted = "us" if self.time_unit == "unknown" else self.time_unit
+        if isinstance(watermark, np.datetime64) and not np.isnat(watermark):
+            return int(watermark.astype(f"datetime64[{wanted}]").astype(np.int64))
+        for unit in dict.fromkeys((wanted, "us")):  # nanoseconds end in the year 2262
+            try:
+                value = pa.scalar(watermark, pa.timestamp(unit, "UTC")).value
+            except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
+                wrong.__cause__ = error
+                continue
+            if value is not None:
+                return int(value) * (_PER_SECOND[wanted] // _PER_SECOND[unit])
+        raise wrong
 
 
 def _units_per(kind: pa.DataType, unit: str) -> int:

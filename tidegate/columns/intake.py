@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from tidegate.columns.encoding import family
 from tidegate.spec import TidegateError
 
 _WITH_OFFSETS = (pa.types.is_list, pa.types.is_large_list, pa.types.is_map)
@@ -85,12 +86,19 @@ def _like(table: pa.Table, known: pa.Schema, is_inferred: bool) -> pa.Table:
         kind = table.schema.field(at).type
         if kind == field.type or pa.types.is_dictionary(kind):
             continue
-        if pa.types.is_null(kind) or is_inferred:
+        if pa.types.is_null(kind) or (is_inferred and _are_alike(kind, field.type)):
             try:
                 table = table.set_column(at, field, table.column(at).cast(field.type))
             except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
                 continue  # the change of type is reported with all columns
     return table
+
+
+def _are_alike(guessed: pa.DataType, known: pa.DataType) -> bool:
+    """Can both have been guessed from values of one kind?"""
+    families = {family(guessed), family(known)}
+    nested = pa.types.is_nested(guessed) and pa.types.is_nested(known)
+    return nested or len(families) == 1 or families <= {"integer", "float", "decimal"}
 
 
 def checked(table: pa.Table, stream: str) -> None:

@@ -23,7 +23,6 @@ from tidegate.columns.segments import (
     in_a_block,
     in_columns,
     in_one_block,
-    reads_at_once,
     values_of,
 )
 from tidegate.compiled.kernel import kernel
@@ -121,7 +120,7 @@ def _picked(
 ) -> tuple[list[bool], list[pa.Array], list[pa.Array]]:
     """Which columns are plain, these, and the others."""
     homes = None if len(segments) == 1 else homes_of(segments, addresses)
-    plain = [all(reads_at_once(segment.arrays[at]) for segment in segments) for at in columns]
+    plain = [all(segment.starts[at] is not None for segment in segments) for at in columns]
     quick = [at for at, is_plain in zip(columns, plain, strict=True) if is_plain]
     slow = [at for at, is_plain in zip(columns, plain, strict=True) if not is_plain]
 
@@ -129,10 +128,7 @@ def _picked(
         if homes is None:
             _pick(values_of(segments[0].arrays[quick[at]]), addresses, segments[0].base, out)
         else:
-            starts = [
-                values_of(segment.arrays[quick[at]]).ctypes.data - segment.base * out.itemsize
-                for segment in segments
-            ]
+            starts = [segment.starts[quick[at]] for segment in segments]
             _pick_anywhere(np.array(starts, np.int64), homes, addresses, out)
 
     kinds = [segments[0].arrays[at].type for at in quick]

@@ -45,7 +45,17 @@ class Segment:
         """Bytes of the memory behind its arrays."""
         return held_bytes(self.arrays)
 
-    @property
+    @cached_property
+    def starts(self) -> list[int | None]:
+        """Where a column of plain values would have the value of address 0; None for others."""
+        return [
+            array.buffers()[1].address + (array.offset - self.base) * array.type.bit_width // 8
+            if reads_at_once(array)
+            else None
+            for array in self.arrays
+        ]
+
+    @cached_property
     def nbytes(self) -> int:
         """Bytes of its own rows: less than `held` if it is a slice of something larger."""
         return sum(array.nbytes for array in self.arrays)

@@ -131,7 +131,9 @@ class Settling:
         for at in stay:
             is_pushed = at >= len(settled)
             kept += _divided(both[at], 0, len(alive)) if is_pushed else [both[at]]
-        movers = np.flatnonzero(np.isin(homes, list(clean)))
+        is_moved = np.zeros(len(both), np.bool_)
+        is_moved[list(clean)] = True
+        movers = np.flatnonzero(is_moved[homes])
         base = kept[-1].end if kept else 0  # what was there before is gone
         fresh = _fresh(both, alive[movers], base, _largest(len(alive)))
         addresses = np.arange(base, base + len(movers), dtype=np.int64)

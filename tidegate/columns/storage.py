@@ -106,6 +106,21 @@ def empty_table(schema: pa.Schema) -> pa.Table:
     return pa.Table.from_arrays(arrays, schema=schema)
 
 
+def some_rows(table: pa.Table, rows: pa.Array) -> pa.Table:
+    """Some rows of a table, by number or by mask, also of types that Arrow cannot gather."""
+    pick = "filter" if pa.types.is_boolean(rows.type) else "take"
+    columns: list[pa.ChunkedArray] = []
+    for field in table.schema:
+        column, codec = table.column(len(columns)), Codec(field.type)
+        if codec.storage == codec.kind or codec.categories is not None:
+            columns.append(getattr(column, pick)(rows))
+            continue
+        stored = pa.chunked_array([codec.encoded(c) for c in column.chunks], codec.storage)
+        chunks = [codec.decoded(chunk) for chunk in getattr(stored, pick)(rows).chunks]
+        columns.append(pa.chunked_array(chunks, field.type))
+    return pa.Table.from_arrays(columns, schema=table.schema)
+
+
 class Codec:
     """One column, or one inner column of a nested one: to its stored form and back."""
 

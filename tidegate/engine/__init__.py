@@ -1,6 +1,6 @@
 """The engine: tables in, results out, no Spark needed."""
 
 from tidegate.columns.intake import to_arrow
-from tidegate.engine.join_engine import JoinEngine, JoinResult, join
+from tidegate.engine.join_engine import JoinEngine, JoinResult, check_supported, join
 
-__all__ = ["JoinEngine", "JoinResult", "join", "to_arrow"]
+__all__ = ["JoinEngine", "JoinResult", "check_supported", "join", "to_arrow"]

@@ -56,3 +56,7 @@ class Guard:
         self._unfinished = True
         yield
         self._unfinished = False
+
+    def undone(self) -> None:
+        """A push was undone: the engine is what it was before."""
+        self._unfinished = False

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import partial
+from functools import cache, partial
 from typing import Any
 
 import numpy as np
@@ -48,6 +49,17 @@ from tidegate.windows.arrivals import Arrivals
 EXAMPLES_KEPT = 3
 
 
+def check_supported(spec: JoinSpec) -> None:
+    """An error if this version cannot run such a join."""
+    if len(spec.streams) != 2:
+        raise TidegateError(
+            f"streams {spec.streams!r} are {len(spec.streams)}; this version joins two streams"
+        )
+    if spec.cpu is not None:
+        raise TidegateError("cpu is given, but this version has no CPU budgets; give None")
+    recipe_of(spec.policy_choice)
+
+
 class JoinEngine:
     """A window join that is fed push by push.
 
@@ -72,13 +84,7 @@ class JoinEngine:
     """
 
     def __init__(self, spec: JoinSpec, schemas: Mapping[str, pa.Schema] | None = None) -> None:
-        if len(spec.streams) != 2:
-            raise TidegateError(
-                f"streams {spec.streams!r} are {len(spec.streams)}; this version joins two streams"
-            )
-        if spec.cpu is not None:
-            raise TidegateError("cpu is given, but this version has no CPU budgets; give None")
-        recipe_of(spec.policy_choice)
+        check_supported(spec)
         self.spec = spec
         self._schemas: list[pa.Schema | None] = [None] * len(spec.streams)
         self._payloads: list[Payload | None] = [None] * len(spec.streams)
@@ -141,16 +147,36 @@ class JoinEngine:
             self._refuse_bad_rows(given, encoded)
             # All that can be wrong with the input was found; from here on a push is finished, or
             # the engine is not used again.
-            with self._guard.changing():
+            with self._guard.changing(), self._undone_by_failures(binding):
                 if binding is not self._binding:
                     self._rebind(binding)
                 if moment is not None:
                     self._set_watermark(moment)
+                    self._binding.opened_by(watermark)
                 arrivals = self._arrivals(given, encoded)
                 if arrivals is not None:
-                    yield from self._run(arrivals)
+                    pieces = self._run(arrivals)
+                    # What may still be undone is not given out.
+                    yield from list(pieces) if binding.may_raise else pieces
                 self._settle()
                 self._bytes_peak = max(self._bytes_peak, self._bytes_now())
+
+    @contextmanager
+    def _undone_by_failures(self, binding: Binding) -> Iterator[None]:
+        """If a theta function raises, the engine is what it was before the push.
+
+        Most of them cannot raise (`Binding.may_raise`), and then nothing is written down.
+        """
+        before = self._dump() if binding.may_raise else None
+        examples = list(self._examples)
+        try:
+            yield
+        except Exception:
+            if before is not None:
+                restored = JoinEngine.restore(before, self.spec).__dict__
+                self.__dict__.update(restored | {"_guard": self._guard, "_examples": examples})
+                self._guard.undone()
+            raise
 
     def _encode(self, binding: Binding, stream: int, table: pa.Table) -> Encoded:
         try:
@@ -185,7 +211,9 @@ class JoinEngine:
                 )
         if merged == self._schemas:
             return self._binding
-        return Binding(self.spec, merged)
+        binding = Binding(self.spec, merged)
+        binding.check_follows(self._binding)
+        return binding
 
     def _rebind(self, binding: Binding) -> None:
         """Take a new binding into use; what is retained already gets its numbers anew.
@@ -278,6 +306,7 @@ class JoinEngine:
         need = -1
         while need != admission.DONE:
             need = int(drive(self._state, self._shed, arrivals, work, output))
+            self._binding.raise_failures()
             if need == admission.NEED_SLOTS:
                 self._grow_slots(int((arrivals.end - work.cursor).sum()))
                 work = work._replace(**self._candidates())
@@ -372,16 +401,17 @@ class JoinEngine:
         for stream, payload in enumerate(self._payloads):
             if payload is not None:
                 alive = int(self._state.lanes[stream].alive)
-                addresses = partial(self._addresses, stream)
-                settlement = payload.settle(alive, self._alive_from(stream), addresses)
+                line = cache(partial(join_state.line_of, self._state, stream))
+                settlement = payload.settle(
+                    alive, self._alive_from(stream), partial(self._addresses, line)
+                )
                 payload.accept(settlement)
                 if len(settlement.moved):
-                    line = join_state.line_of(self._state, stream)
-                    self._state.slots.row[line[settlement.moved]] = settlement.addresses
+                    self._state.slots.row[line()[settlement.moved]] = settlement.addresses
 
-    def _addresses(self, stream: int) -> NDArray[np.int64]:
-        """Of the payload rows alive, in order of arrival."""
-        return self._state.slots.row[join_state.line_of(self._state, stream)]
+    def _addresses(self, line: Callable[[], NDArray[np.int64]]) -> NDArray[np.int64]:
+        """Of the payload rows of a line."""
+        return self._state.slots.row[line()]
 
     # --- reading --------------------------------------------------------------------------
 
@@ -440,6 +470,7 @@ class JoinEngine:
             "rows_in": self._rows_in,
             "rejected": [dict(counter) for counter in self._rejected],
             "bytes_peak": self._bytes_peak,
+            "time_unit": self._binding.time_unit,
         }
         return snapshot.dump(
             self.spec, self._state, self._shed, self._schemas, self._payloads, counted
@@ -457,6 +488,7 @@ class JoinEngine:
         engine._rows_in = saved.counted["rows_in"]
         engine._rejected = [Counter(counts) for counts in saved.counted["rejected"]]
         engine._bytes_peak = saved.counted["bytes_peak"]
+        engine._binding.time_unit = saved.counted["time_unit"]
         engine._state, engine._shed = snapshot.refill(
             engine._state, engine._shed, engine._binding, engine._payloads, saved
         )

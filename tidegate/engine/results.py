@@ -1,8 +1,8 @@
 """Results as tables: from the addresses that a driver wrote to the columns of the rows.
 
-Law: a result is complete and true. Its columns are those of the streams in order (a name that is
-taken gets the stream's name as suffix) and `_importance`; where keys are compared by a hash, the
-keys themselves are compared here, and what only looked equal is dropped and not counted.
+Law: a result is complete and true. Its columns are those of `result_schema`; where keys are
+compared by a hash, the keys themselves are compared here, and what only looked equal is dropped and
+not counted.
 """
 
 from __future__ import annotations
@@ -16,8 +16,10 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from tidegate.binding.binding import Binding
+from tidegate.binding.result_schema import schema_of
 from tidegate.columns.encoding import family, plain_array
 from tidegate.columns.payload import Payload
+from tidegate.columns.storage import some_rows
 from tidegate.compiled.layout import Records
 from tidegate.estimate.importance import of_ones
 from tidegate.state.join_state import RESULTS, Output
@@ -30,7 +32,7 @@ class Results:
     """Makes the result tables of one engine."""
 
     def __init__(self, binding: Binding, payloads: Sequence[Payload | None]) -> None:
-        self.schema = _schema_of(binding)
+        self.schema = schema_of(binding.spec.streams, binding.schemas)
         self._binding = binding
         self._payloads = payloads
         self._importance = np.zeros(0)
@@ -133,17 +135,4 @@ class Results:
             return table
         gate.results -= false
         gate.importance_out -= importance[~same.to_numpy(zero_copy_only=False)].sum()
-        return table.filter(same)
-
-
-def _schema_of(binding: Binding) -> pa.Schema:
-    fields: list[pa.Field] = []
-    taken = {"_importance", "_weight"}
-    for name, schema in zip(binding.spec.streams, binding.schemas, strict=True):
-        for field in schema or ():
-            label = field.name
-            while label in taken:
-                label = f"{label}_{name}"
-            taken.add(label)
-            fields.append(field.with_name(label))
-    return pa.schema([*fields, pa.field("_importance", pa.float64())])
+        return some_rows(table, same)

@@ -23,6 +23,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from tidegate.binding.binding import Binding
+from tidegate.binding.result_schema import bind
 from tidegate.engine import JoinEngine, to_arrow
 from tidegate.engine.replay import replay
 from tidegate.spec import JoinSpec, Theta, TidegateError
@@ -112,9 +113,9 @@ def instance_of(
     _check(spec, tables, streams)
     matches = _exact_matches(tables, spec, objective, weights, progress)
     offsets = np.cumsum([0, *(tables[name].num_rows for name in spec.streams)])
-    binding = Binding(
+    binding = bind(
         spec.replace(memory=None, split="auto", policy="auto"),
-        [tables[name].schema.remove_metadata() for name in spec.streams],
+        {name: tables[name].schema for name in spec.streams},
     )
     time, taken = _times(tables, spec, binding)
     stream = np.repeat(np.arange(len(spec.streams)), np.diff(offsets))

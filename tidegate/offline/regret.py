@@ -24,6 +24,8 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from tidegate.binding.binding import Binding
+from tidegate.binding.result_schema import bind
+from tidegate.columns.storage import some_rows
 from tidegate.engine import JoinEngine, to_arrow
 from tidegate.engine.replay import replay
 from tidegate.offline import flow
@@ -181,10 +183,10 @@ def _estimated(
 ) -> tuple[tuple[float, float], tuple[float, float], float]:
     """The optimum as shares (of size, of importance) of the exact result, and its interval."""
     chosen = max(2, round(sample * GROUPS))
-    schemas = [tables[name].schema.remove_metadata() for name in spec.streams]
-    binding = Binding(spec.replace(memory=None, split="auto", policy="auto"), schemas)
+    schemas = {name: tables[name].schema for name in spec.streams}
+    binding = bind(spec.replace(memory=None, split="auto", policy="auto"), schemas)
     groups = _groups(tables, spec, binding)
-    some = {name: table.filter(pa.array(groups[name] < chosen)) for name, table in tables.items()}
+    some = {name: some_rows(t, pa.array(groups[name] < chosen)) for name, t in tables.items()}
     share = chosen / GROUPS
     small = _with_share_of_memory(spec, binding, share)
     instance = instance_of(some, small, objective)

@@ -7,12 +7,9 @@ push holds and end between two times, so that the cut cannot be seen in the resu
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 
-import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from tidegate.spark.code import receive_code
 from tidegate.spark.packing import decode, partitions_of_task
@@ -33,7 +30,9 @@ class BatchJoin:
 
     def run(self, key: tuple[pa.Scalar, ...], packed: pa.Table) -> pa.Table:
         """Join one bucket."""
-        from tidegate.engine import JoinEngine  # Only workers that build engines load numba.
+        # Only workers that build engines load numba.
+        from tidegate.binding.pieces import pieces_of
+        from tidegate.engine import JoinEngine
 
         receive_code(self.code)
         layout = self.routing.layout(partitions_of_task())
@@ -41,7 +40,7 @@ class BatchJoin:
         # Pushes come in order of time, so no row needs grace.
         engine = JoinEngine(spec.replace(lateness=0), self.schemas)
         tables = self._tables(packed)
-        results = [engine.push(piece) for piece in self._pieces(tables)]
+        results = [engine.push(piece) for piece in pieces_of(spec, tables, ROWS_PER_PUSH)]
         return pa.concat_tables(results) if results else engine.push({})
 
     def _tables(self, packed: pa.Table) -> dict[str, pa.Table]:
@@ -52,26 +51,3 @@ class BatchJoin:
             if blob.is_valid:
                 blobs.setdefault(stream.as_py(), []).append(blob.as_buffer())
         return {self.spec.streams[stream]: decode(found) for stream, found in blobs.items()}
-
-    def _pieces(self, tables: dict[str, pa.Table]) -> Iterator[dict[str, pa.Table]]:
-        """Cut all streams at the same times; rows without a time come last, to be rejected."""
-        times = {name: self._times(name, table) for name, table in tables.items()}
-        rows = sum(table.num_rows for table in tables.values())
-        if rows <= ROWS_PER_PUSH:
-            if rows:
-                yield tables
-            return
-        # A cut lies just after some row's time: rows up to and including it come before.
-        merged = np.sort(np.concatenate(list(times.values())))
-        cuts = np.unique(merged[ROWS_PER_PUSH - 1 :: ROWS_PER_PUSH])
-        places = {name: np.searchsorted(cuts, values) for name, values in times.items()}
-        for piece in range(len(cuts) + 1):
-            part = {name: tables[name].filter(pa.array(places[name] == piece)) for name in tables}
-            yield {name: table for name, table in part.items() if table.num_rows}
-
-    def _times(self, name: str, table: pa.Table) -> np.ndarray:
-        column = table.column(self.spec.time_columns[self.spec.streams.index(name)])
-        if pa.types.is_date(column.type):
-            column = column.cast(pa.timestamp("us"))
-        whole = column.cast(pa.int64())
-        return np.asarray(pc.fill_null(whole, np.iinfo(np.int64).max))

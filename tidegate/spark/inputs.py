@@ -18,7 +18,8 @@ from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql import types as T  # noqa: N812
 from pyspark.sql.pandas.types import to_arrow_schema
 
-from tidegate.engine import JoinEngine
+from tidegate.binding.result_schema import bind
+from tidegate.engine import check_supported
 from tidegate.spark.packing import AHEAD_COLUMN, HASH_COLUMN
 from tidegate.spark.routing import quoted, route_hash
 from tidegate.spec import Equal, JoinSpec, Theta, TidegateError
@@ -100,7 +101,8 @@ def read_inputs(frames: Mapping[str, Any], spec: JoinSpec, max_ahead: Any) -> In
     ahead = None if max_ahead is None else _max_ahead(max_ahead, spec, ordered)
     delay = _delay(spec, ordered) if streaming else None
     inputs = Inputs(spec, ordered, streaming, delay, ahead)
-    JoinEngine(spec, inputs.arrow_schemas)  # Types that do not fit each other are refused here.
+    check_supported(spec)
+    bind(spec, inputs.arrow_schemas)  # Types that do not fit each other are refused here.
     return inputs
 
 

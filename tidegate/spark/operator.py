@@ -16,7 +16,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql import types as T  # noqa: N812
 
-from tidegate.engine import JoinEngine
+from tidegate.binding.result_schema import result_schema
 from tidegate.spark.batch import BatchJoin
 from tidegate.spark.code import ship_code
 from tidegate.spark.delivery import Delivery
@@ -75,7 +75,7 @@ def window_join(
     """
     frames, wish = _read_arguments(sources, spec, options)
     inputs = read_inputs(frames, wish, max_ahead)
-    schema = result_schema(inputs)
+    schema = spark_schema(inputs)
     if result_time is not None and result_time in schema.names:
         raise TidegateError(
             f"result_time {result_time!r} is already a column of the result; give another name"
@@ -114,10 +114,9 @@ def _read_arguments(
     return dict(zip(spec.streams, sources, strict=True)), spec
 
 
-def result_schema(inputs: Inputs) -> T.StructType:
-    """The columns of the result: the engine names them, the streams give their types."""
-    engine = JoinEngine(inputs.spec, inputs.arrow_schemas)
-    names = engine.push({}).schema.names
+def spark_schema(inputs: Inputs) -> T.StructType:
+    """The columns of the result: the binding names them, the streams give their types."""
+    names = result_schema(inputs.spec, inputs.arrow_schemas).names
     kinds = [field.dataType for schema in inputs.schemas for field in schema.fields]
     kinds += [T.DoubleType()] * (len(names) - len(kinds))
     return T.StructType(

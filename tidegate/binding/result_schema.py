@@ -1,0 +1,55 @@
+"""The columns of a result, from the spec and the schemas of the streams.
+
+Law: a result has the columns of the streams in order (a name that is taken gets the stream's name
+as suffix) and `_importance`. No engine is needed to know them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import pyarrow as pa
+
+from tidegate.binding.binding import Binding
+from tidegate.columns.storage import declared
+from tidegate.spec import JoinSpec
+
+_OWN = ("_importance", "_weight")
+
+
+def bind(spec: JoinSpec, schemas: Mapping[str, pa.Schema]) -> Binding:
+    """Check the columns of the streams against the spec; a stream may be missing."""
+    known = [declared(schemas[s], s) if s in schemas else None for s in spec.streams]
+    binding = Binding(spec, known)
+    for window in spec.windows:
+        binding.in_units(window, "within")
+    binding.in_units(spec.lateness_window, "lateness")
+    return binding
+
+
+def result_schema(spec: JoinSpec, schemas: Mapping[str, pa.Schema]) -> pa.Schema:
+    """The schema of the results of a join of such streams.
+
+    Example
+    -------
+    >>> import pyarrow as pa, tidegate as tg
+    >>> columns = pa.schema({"t": pa.int64(), "k": pa.string()})
+    >>> spec = tg.JoinSpec(on="k", time="t", within=10)
+    >>> result_schema(spec, {"left": columns, "right": columns}).names
+    ['t', 'k', 't_right', 'k_right', '_importance']
+    """
+    return schema_of(spec.streams, bind(spec, schemas).schemas)
+
+
+def schema_of(streams: Sequence[str], schemas: Sequence[pa.Schema | None]) -> pa.Schema:
+    """The same from schemas that were checked already."""
+    fields: list[pa.Field] = []
+    taken = set(_OWN)
+    for name, schema in zip(streams, schemas, strict=True):
+        for field in schema or ():
+            label = field.name
+            while label in taken:
+                label = f"{label}_{name}"
+            taken.add(label)
+            fields.append(field.with_name(label))
+    return pa.schema([*fields, pa.field("_importance", pa.float64())])
