@@ -16,6 +16,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from tidegate.spec import JoinSpec, TidegateError
+from tidegate.spec.notices import warn_of_rejected
 
 ROWS_PER_PUSH = 200_000
 
@@ -30,6 +31,9 @@ class Pushed(Protocol):
 
     def push(self, tables: Mapping[str, Any]) -> pa.Table:
         """Take rows and return the results they complete."""
+
+    def stats(self) -> dict[str, int | float]:
+        """What became of every row."""
 
 
 def replay(
@@ -74,6 +78,7 @@ def replay(
         if progress is not None:
             progress(done, total)
         yield result
+    warn_of_rejected(engine.stats(), engine.spec.streams)
 
 
 def _pieces(
