@@ -425,3 +425,62 @@ def test_numbers_and_texts_are_told_apart() -> None:
     texts = ["7", "-7", "7.5", "-inf", "7 s"]
     assert [arguments.number_or_text(text) for text in texts] == [7, -7, 7.5, float("-inf"), "7 s"]
     assert [arguments.whole_or_text(text) for text in texts[:3]] == [7, -7, "7.5"]
+
+
+@pytest.mark.parametrize("command", ["join", "optimum"])
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (["--on", "kye"], "on names column 'kye', which stream 'left' does not have"),
+        (["--time", "tss"], "time names column 'tss', which stream 'left' does not have"),
+        (["--importance", "pric"], "importance names column 'pric', which stream 'left'"),
+        (["--importance", "label"], "importance names column 'label', which stream 'left'"),
+        (["--importance", "left=name,right=label"], "importance column 'name'"),
+        (["--on", "key=label"], "equality key 'key' / 'label' has mixed types"),
+        (["--policy", "uniform"], "policy 'uniform' is not known; "),
+    ],
+)
+def test_every_command_refuses_wrong_columns(
+    folder: Path,
+    capsys: pytest.CaptureFixture[str],
+    command: str,
+    words: list[str],
+    sentence: str,
+) -> None:
+    options = {"--on": "key", "--time": "ts", "--within": "5", "--memory": "9"} | {
+        words[0]: words[1]
+    }
+    given = [word for pair in options.items() for word in pair]
+    assert run([command, "left.parquet", "right.parquet", *given]) == 2
+    said = capsys.readouterr()
+    assert said.out == ""
+    assert said.err.startswith(f"tidegate: {sentence}")
+    assert said.err.count("\n") == 1
+
+
+@pytest.mark.parametrize("files_given", [("left.parquet", "head.csv"), ("head.csv", "head.csv")])
+@pytest.mark.parametrize("within", ["5", "5 s"])
+def test_a_csv_that_holds_a_header_alone(
+    folder: Path, capsys: pytest.CaptureFixture[str], files_given: tuple[str, str], within: str
+) -> None:
+    Path("head.csv").write_text("ts,key,price\n")
+    if within == "5 s":
+        table = _left()
+        times = table.column("ts").cast(pa.timestamp("us"))
+        parquet.write_table(table.set_column(0, "ts", times), "left.parquet")
+    on = ["--on", "key", "--on", "band:price:0:1", "--importance", "price"]
+    words = ["join", *files_given, *on, "--time", "ts", "--within", within]
+    payload = _answer(capsys, *words, "-o", "out.parquet", "--json")
+    assert payload["stats"]["rows_out"] == 0
+    assert payload["stats"]["rows_in_right"] == 0
+
+
+def test_a_stream_that_is_rejected_whole_is_told(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    table = _right()
+    negative = pa.array([-1.0] * table.num_rows)
+    parquet.write_table(table.set_column(4, "cost", negative), "right.parquet")
+    importance = ["--importance", "left=price,right=cost"]
+    assert run(["join", "left.parquet", "right.parquet", *JOIN, *importance, "--json"]) == 0
+    assert "all 60 rows of stream 'right' were rejected (importance)" in capsys.readouterr().err

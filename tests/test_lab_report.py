@@ -117,3 +117,21 @@ def test_figures_are_found_by_paper_and_by_name() -> None:
 def test_figures_of_a_paper_come_in_the_order_of_their_numbers() -> None:
     names = [each.name for each in choose("srivastava2004")]
     assert names == ["Example 3.3", "Example 3.4", "Fig. 5", "Fig. 6", "Fig. 7"]
+
+
+def test_sections_without_charts_leave_no_empty_place() -> None:
+    """As the figures that are measured in full runs only look in the quick form."""
+    path = "see tidegate/" + "very_long_name_of_a_folder/" * 9 + "module.py"
+    figure = Figure(
+        "ojewole2006", "Fig. 4", "Times", "It states.", {"streams": path}, lambda scale: [],
+        lambda records, scale: Findings(),
+    )  # fmt: skip
+    text = page([Shown(figure, Findings(notes=["Left out."]), 0)], quick=True)
+    body = text.split("</style>")[1]
+    assert "drawn" not in body
+    assert "Claims" not in body
+    assert "0 joins, " not in body
+    assert path in body
+    # A word that is longer than its place is broken, wherever users' texts stand.
+    assert "dl div,td,p,li,h3{overflow-wrap:anywhere}" in text
+    assert "drawn" in page([_shown()], quick=True).split("</style>")[1]

@@ -113,7 +113,7 @@ BAD: list[tuple[dict[str, Any], list[str]]] = [
     ({"split": (math.nan, 1.0)}, ["split nan is not finite"]),
     # policy
     ({"policy": "dgll"}, ["policy 'dgll' is not known; did you mean 'dgl'? Known: random"]),
-    ({"policy": "zzz"}, ["policy 'zzz' is not known; known: random", "pps-cluster"]),
+    ({"policy": "zzz"}, ["policy 'zzz' is not known; known: random", "value, auto"]),
     ({"policy": None}, ["policy None is not a policy", "Known: random"]),
     ({"policy": 3}, ["policy 3 is not a policy"]),
     # index

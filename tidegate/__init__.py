@@ -5,6 +5,7 @@ Law: `import tidegate` is cheap. What needs numba, pyarrow or Spark is imported 
 
 from __future__ import annotations
 
+import logging
 from importlib import import_module
 from typing import Any
 
@@ -22,6 +23,9 @@ from tidegate.spec import (
 )
 
 __version__ = "0.1.0"
+
+# Silent unless the application listens to the logger "tidegate".
+logging.getLogger("tidegate").addHandler(logging.NullHandler())
 
 _LAZY = {
     "JoinEngine": "tidegate.engine",

@@ -23,7 +23,7 @@ def joined(feed: Feed) -> DataFrame:
     """The join of the restart test."""
     left, right = (feed.stream(n).withWatermark("ts", "10 seconds") for n in ("left", "right"))
     return window_join(
-        left, right, on="k", time="ts", within="20 s", memory=70, policy="random", seed=9
+        left, right, on="k", time="ts", within="20 s", memory=70, policy="random", seed=9, buckets=2
     )
 
 

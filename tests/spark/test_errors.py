@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from pyspark.errors import AnalysisException
+from pyspark.errors import AnalysisException, PySparkException, StreamingQueryException
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 from spark.feeds import Feed, random_batches
@@ -92,7 +92,7 @@ def test_output_mode(sides: dict[str, Any]) -> None:
 
 def test_metrics_of_queries_without_a_join(feed: Feed, sides: dict[str, Any]) -> None:
     run = feed.run(sides["left"], "plain")
-    assert metrics(run.query).total == {}
+    assert set(metrics(run.query).total.values()) == {0.0, 1.0}
     assert metrics(run.query).prometheus() == ""
 
 
@@ -111,6 +111,11 @@ def test_java(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(TidegateError, match="none is on the PATH"):
         check_java()
+    # A session of Spark Connect needs none.
+    monkeypatch.setattr(SparkSession, "getActiveSession", lambda: None)
+    configure(SparkSession.Builder().remote("sc://host:15002"))
+    with pytest.raises(TidegateError, match="none is on the PATH"):
+        configure(SparkSession.Builder())
 
 
 def test_protobuf(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -127,3 +132,44 @@ def test_protobuf(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 def test_partitions() -> None:
     with pytest.raises(TidegateError, match="partitions 0 is below 1"):
         configure(SparkSession.builder, partitions=0)
+
+
+def test_unknown_keywords(sides: dict[str, Any]) -> None:
+    wish = {"on": "k", "time": "ts", "within": "5 s"}
+    refused("window_join has no option 'windw'; the window is within=", sides, windw=5, **wish)
+    refused("no option 'how'; joins are inner so far", sides, how="left", **wish)
+    refused("no option 'max_ahed'; did you mean 'max_ahead'", sides, max_ahed="1 s", **wish)
+    refused("no option 'memroy'; did you mean 'memory'", sides, memroy=5, on="k")
+    refused("buckets 0 is below 1", sides, SPEC, buckets=0)
+
+
+@pytest.mark.parametrize(
+    ("made", "kind"),
+    [
+        ("make_ym_interval(1, 2)", "interval year to month"),
+        ("array(make_ym_interval(1, 2))", r"array<interval year to month>"),
+    ],
+)
+def test_types_that_cannot_travel(sides: dict[str, Any], made: str, kind: str) -> None:
+    left, right = sides.values()
+    odd = left.withColumn("months", F.expr(made))
+    refused(f"'left' has a column 'months' of type {kind}, which Spark", odd, right, spec=SPEC)
+    lasting = left.withColumn("lasting", F.expr("make_dt_interval(1, 2)"))
+    assert window_join(lasting, right, spec=SPEC).isStreaming
+
+
+def test_sentences_come_first(spark: SparkSession, sides: dict[str, Any], feed: Feed) -> None:
+    """Before the traceback, and before Spark's message has gone on for long."""
+    plain = feed.stream("left")
+    still = spark.createDataFrame([(None, 1)], "ts timestamp, k long")
+    with pytest.raises(PySparkException) as raised:
+        window_join(still, still, spec=SPEC.replace(bad_rows="fail")).collect()
+    sentence = "row 0 of stream 'left' cannot be joined (null time)"
+    assert sentence in str(raised.value)[:100]
+    assert "Traceback" not in str(raised.value)
+    moving = plain.withColumn("ts", F.lit(None).cast("timestamp")).withWatermark("ts", "1 second")
+    joined = window_join(moving, moving, spec=SPEC.replace(bad_rows="fail"))
+    with pytest.raises(StreamingQueryException) as raised_by_query:
+        feed.start(joined, "failing").awaitTermination()
+    said = str(raised_by_query.value)
+    assert 0 < said.index(sentence) < min(said.index("Traceback"), 900)

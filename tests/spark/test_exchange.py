@@ -17,7 +17,7 @@ from tidegate.spark import exchange
 from tidegate.spark.engines import EngineKey, Entry, Push, Resident, Residents
 from tidegate.spark.exchange import Here, LostEngineError, There
 from tidegate.spark.packing import encode
-from tidegate.spec import JoinSpec
+from tidegate.spec import JoinSpec, TidegateError
 
 SPEC = JoinSpec(on="k", time="t", within=100)
 KEY = EngineKey("join", 7)
@@ -114,7 +114,7 @@ def test_a_killed_process_is_noticed(process: subprocess.Popen[str]) -> None:
 def test_errors_travel(process: subprocess.Popen[str]) -> None:
     home = exchange.find(KEY, "first")
     assert isinstance(home, There)
-    with pytest.raises(RuntimeError, match="cannot be joined"):
+    with pytest.raises(TidegateError, match="cannot be joined"):
         home.take(push([None]), None, None)
 
 

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
+from tidegate.spark import routing
 from tidegate.spark.routing import (
     Routing,
     bucket_spec,
@@ -19,7 +20,7 @@ from tidegate.spark.routing import (
     partition_labels,
     spark_hash,
 )
-from tidegate.spec import Cpu, JoinSpec, band, rows
+from tidegate.spec import Cpu, JoinSpec, TidegateError, band, rows
 
 
 def test_hash_is_sparks(spark: SparkSession) -> None:
@@ -93,3 +94,30 @@ def test_other_budgets_add_up() -> None:
     parts = [bucket_spec(spec, bucket, 3) for bucket in range(3)]
     assert sum(part.memory_bytes or 0 for part in parts) == 1001
     assert [part.cpu.comparisons_per_second for part in parts if part.cpu] == [30.0] * 3
+
+
+@given(memory=st.integers(0, 3000), partitions=st.integers(1, 40))
+def test_a_budget_is_cut_into_no_more_buckets_than_it_feeds(memory: int, partitions: int) -> None:
+    spec = JoinSpec(on="k", time="t", within="1 s", memory=memory)
+    layout = Routing.of(spec).layout(partitions)
+    parts = [bucket_spec(spec, n, layout.buckets).memory_rows or 0 for n in range(layout.buckets)]
+    assert sum(parts) == memory
+    assert layout.buckets == 1 or min(parts) >= routing.FEWEST_ROWS
+    assert layout.buckets == min(partitions, max(1, memory // routing.FEWEST_ROWS))
+    assert bool(layout.warnings(spec)) == (layout.buckets < partitions)
+
+
+def test_bytes_and_grids_are_cut_likewise() -> None:
+    spec = JoinSpec(on="k", time="t", within="1 s", memory="5 MB")
+    assert Routing.of(spec).layout(200).buckets == 5
+    assert Routing.of(spec.replace(on=band("x", 0, 1))).layout(200).shape == (2, 2)
+    assert Routing.of(spec.replace(memory=None)).layout(200).buckets == 200
+    assert Routing.of(spec.replace(memory="40 KB")).layout(200).buckets == 1
+    assert Routing.of(spec, 7).layout(200).buckets == 7
+    single = Routing.of(spec.replace(within=rows(5))).layout(200)
+    assert single.buckets == 1
+    assert single.warnings(spec) == []
+    with pytest.raises(TidegateError, match="memory '9 KB' is too small for a join; give 16 kB"):
+        Routing.of(spec.replace(memory="9 KB"))
+    with pytest.raises(TidegateError, match="give 160 kB or more, or at most 2 buckets"):
+        Routing.of(spec.replace(memory="40 KB"), 10)

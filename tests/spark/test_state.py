@@ -18,14 +18,16 @@ from spark.feeds import EPOCH, SECOND, random_batches
 
 from tidegate.engine import JoinEngine
 from tidegate.spark import bucket_store, exchange
+from tidegate.spark.arrivals import Arrivals
 from tidegate.spark.bucket_store import Meta
 from tidegate.spark.delivery import Delivery
 from tidegate.spark.engines import Residents
 from tidegate.spark.fingerprint import describe
 from tidegate.spark.inputs import arrow_schema
 from tidegate.spark.packing import encode
-from tidegate.spark.processor import Arrivals, BucketWork, JoinPlan, late_watermark
+from tidegate.spark.processor import BucketWork, JoinPlan, late_watermark
 from tidegate.spark.routing import Routing, bucket_spec
+from tidegate.spark.sealing import sealed
 from tidegate.spec import JoinSpec, TidegateError, rows
 
 EXACT = JoinSpec(on="k", time="ts", within={"left": "25 s", "right": "10 s"})
@@ -135,7 +137,7 @@ def test_nothing_is_lost_and_nothing_comes_twice(
         got = work.results  # type: ignore[attr-defined]
         assert lines(pa.concat_tables(got)) == lines(expected) if got else expected.num_rows == 0
         watermark = (EPOCH + 20 * number - 5) * 1000
-        record = Meta.from_json(cells.meta[0])  # type: ignore[index]
+        record = Meta.from_bytes(cells.meta[0])  # type: ignore[index]
         stats = {k: v for k, v in engine.stats().items() if "bytes" not in k and "peak" not in k}
         assert {name: record.stats[name] for name in stats} == stats
         snapshots = max(snapshots, record.snapshot_end - record.snapshot_begin)
@@ -180,14 +182,68 @@ def test_another_spec_is_refused_and_named() -> None:
     same = EXACT.replace(within={"left": "25000 ms", "right": "10 seconds"})
     step(plan_of(same, tables[0]), cells, tables, 1)
     other = EXACT.replace(within="9 s", seed=4)
-    with pytest.raises(TidegateError, match=r"another join: seed was 0 and is now 4; within was"):
+    sentence = (
+        "another join: seed was 0 and is now 4; within was 25 seconds for 'left', 10 seconds for "
+        "'right' and is now 9 seconds; go back"
+    )
+    with pytest.raises(TidegateError, match=sentence):
         step(plan_of(other, tables[0]), cells, tables, 2)
 
 
+def test_tuples_are_not_bytes() -> None:
+    tables = batches_of(500, 1)[0]
+    cells = Cells()
+    step(plan_of(EXACT.replace(memory=2000), tables[0]), cells, tables, 0)
+    for memory in ("2000 B", "2000 KB", 2001, None):
+        with pytest.raises(TidegateError, match="another join: memory was 2000 tuples and is now"):
+            step(plan_of(EXACT.replace(memory=memory), tables[0]), cells, tables, 1)
+    step(plan_of(EXACT.replace(memory=2000), tables[0]), cells, tables, 1)
+
+
 def test_state_of_another_format_is_refused() -> None:
-    text = Meta("x", format=99).to_json()
-    with pytest.raises(TidegateError, match="format 99, but this version reads format 1"):
-        Meta.from_json(text)
+    newer = sealed(b"{}", bucket_store.META, 99)
+    with pytest.raises(TidegateError, match=r"format 99, but this version reads format 2; use a n"):
+        Meta.from_bytes(newer)
+    with pytest.raises(TidegateError, match=r"format 1, but this version reads format 2; use an o"):
+        Meta.from_bytes(b'{"fingerprint":"x","format":1}')
+    with pytest.raises(TidegateError, match=r"written by a newer version of tidegate \(it has odd"):
+        Meta.from_bytes(bucket_store.seal(b'{"fingerprint":"x","odd":1}', bucket_store.META))
+
+
+@pytest.mark.parametrize("spec", [EXACT, BUDGET], ids=["exact", "budget"])
+def test_damaged_state_is_refused(monkeypatch: pytest.MonkeyPatch, spec: JoinSpec) -> None:
+    """Any byte changed, any part cut off, missing, or swapped with another."""
+    monkeypatch.setattr(bucket_store, "SMALLEST_LOG_BYTES", 2_000)
+    batches = batches_of(600, 6)
+    plan, cells = plan_of(spec, batches[0][0]), Cells()
+    for number, tables in enumerate(batches[:5]):
+        step(plan, cells, tables, number)
+    chance = np.random.default_rng(7)
+    numbers = sorted(cells.segments)
+    for attempt in range(200):
+        broken = copy.deepcopy(cells)
+        monkeypatch.setattr(exchange, "residents", Residents())
+        number = numbers[1 + attempt % (len(numbers) - 1)]
+        body = bytearray(broken.segments[number][0])
+        if attempt % 4 == 0:
+            body[chance.integers(len(body))] ^= 1 << int(chance.integers(8))
+        elif attempt % 4 == 1:
+            body = body[: chance.integers(len(body))]
+        elif attempt % 4 == 2:
+            body = bytearray(cells.segments[numbers[0]][0])
+        if attempt % 4 == 3:
+            del broken.segments[number]
+        else:
+            broken.segments[number] = (bytes(body),)
+        with pytest.raises(TidegateError, match=r"state of the join is damaged|format") as raised:
+            step(plan, broken, batches[5], 5)
+        assert "\n" not in str(raised.value)
+    text = bytearray(cells.meta[0])  # type: ignore[index]
+    for place in range(len(text)):
+        broken = copy.deepcopy(cells)
+        broken.meta = (bytes([*text[:place], text[place] ^ 4, *text[place + 1 :]]),)
+        with pytest.raises(TidegateError, match=r"damaged|format"):
+            step(plan, broken, batches[5], 5)
 
 
 @pytest.mark.parametrize(

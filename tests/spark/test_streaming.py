@@ -198,7 +198,8 @@ def test_metrics_tell_rejections_and_skew(feed: Feed) -> None:
     assert sum(b["rows_read"] for b in found.buckets.values()) == found.total["rows_read"] == 880
     text = found.prometheus()
     assert "# TYPE tidegate_rows_in_total counter" in text
-    assert f'tidegate_rows_in_total{{bucket="0"}} {found.buckets[0]["rows_in"]}' in text
+    labels = f'query="{run.query.id}",join="ads",bucket="0"'
+    assert f"tidegate_rows_in_total{{{labels}}} {found.buckets[0]['rows_in']}" in text
     assert "# TYPE tidegate_memory_bytes gauge" in text
     for step in ("decode", "engine", "state"):
         assert found.total[f"seconds_{step}"] > 0

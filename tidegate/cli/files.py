@@ -6,7 +6,7 @@ not at all.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Literal
@@ -14,7 +14,7 @@ from typing import Any, Literal
 import pyarrow as pa
 from pyarrow import csv, ipc, parquet
 
-from tidegate.spec import TidegateError
+from tidegate.spec import Band, Equal, JoinSpec, TidegateError
 
 Format = Literal["parquet", "csv", "arrow"]
 FORMATS: dict[str, Format] = {
@@ -58,6 +58,37 @@ def _read_csv(path: Path) -> pa.Table:
         null_values=[""], strings_can_be_null=True, quoted_strings_can_be_null=False
     )
     return csv.read_csv(path, convert_options=cells)
+
+
+def typed(tables: Mapping[str, pa.Table], spec: JoinSpec) -> dict[str, pa.Table]:
+    """Give the join columns of csv files without values the type that the other file has there.
+
+    A file that holds a header alone, or a column with nothing in it, does not say what it is.
+    """
+    given = {
+        name: dict(zip(t.column_names, t.schema.types, strict=True)) for name, t in tables.items()
+    }
+    typed = dict(tables)
+    for stream, name in enumerate(spec.streams):
+        for columns, fallback in _columns_read(spec):
+            if given[name].get(columns[stream]) == pa.null():
+                others = [given[n].get(c) for n, c in zip(spec.streams, columns, strict=True)]
+                known = [kind for kind in others if kind is not None and kind != pa.null()]
+                place = typed[name].column_names.index(columns[stream])
+                column = pa.nulls(typed[name].num_rows, known[0] if known else fallback)
+                typed[name] = typed[name].set_column(place, columns[stream], column)
+    return typed
+
+
+def _columns_read(spec: JoinSpec) -> Iterator[tuple[tuple[str, ...], pa.DataType]]:
+    """The columns that a join compares, by stream, each with a type where no file has one."""
+    durations = any(window.kind == "duration" for window in spec.windows)
+    yield spec.time_columns, pa.timestamp("us") if durations else pa.int64()
+    if spec.importance_columns is not None:
+        yield spec.importance_columns, pa.float64()
+    for predicate in spec.predicates:
+        if isinstance(predicate, Equal | Band):
+            yield predicate.columns, pa.int64()
 
 
 def _read_arrow(path: Path) -> pa.Table:

@@ -18,6 +18,7 @@ import typer
 from tidegate.cli import arguments
 from tidegate.cli.screen import Progress, answer, console, progress_of, say
 from tidegate.spec import JoinSpec, TidegateError
+from tidegate.spec.notices import rejected_streams
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -94,7 +95,7 @@ def _run(
 ) -> None:
     from tidegate.cli import files
 
-    tables = {name: files.read(path) for name, path in paths.items()}
+    tables = files.typed({name: files.read(path) for name, path in paths.items()}, spec)
 
     from tidegate.engine import JoinEngine
 
@@ -104,6 +105,8 @@ def _run(
         head = _replayed(engine, tables, output, progress)
     seconds = clock.perf_counter() - began
     stats = engine.stats()
+    for sentence in rejected_streams(stats, spec.streams):
+        say(f"tidegate: note: {sentence}")
     rate = stats["rows_in"] / seconds
     if json:
         answer(

@@ -26,7 +26,7 @@ class LiveLine:
 
     def show(self, batch: int, total: Mapping[str, float], budget: int | None) -> None:
         """Write the newest numbers."""
-        if self._quiet or not total:
+        if self._quiet or batch < 0:
             return
         text = f"  {self._name}: {line_of(batch, total, budget)}"
         if self._terminal:

@@ -73,7 +73,7 @@ def optimum(
     from tidegate.offline.regret import regret
 
     paths = dict(zip(arguments.STREAMS, (left, right), strict=True))
-    tables = {name: files.read(path) for name, path in paths.items()}
+    tables = files.typed({name: files.read(path) for name, path in paths.items()}, spec)
     began = clock.perf_counter()
     found = regret(
         tables, spec, objective, method, sample=sample, watch=lambda what: progress_of(what, quiet)

@@ -13,6 +13,7 @@ import pyarrow as pa
 
 from tidegate.binding.pieces import pieces_of
 from tidegate.spec import JoinSpec, TidegateError
+from tidegate.spec.notices import warn_of_rejected
 
 ROWS_PER_PUSH = 200_000
 
@@ -24,6 +25,9 @@ class Pushed(Protocol):
 
     def push(self, tables: Mapping[str, Any]) -> pa.Table:
         """Take rows and return the results they complete."""
+
+    def stats(self) -> dict[str, int | float]:
+        """What became of every row."""
 
 
 def replay(
@@ -68,3 +72,4 @@ def replay(
         if progress is not None:
             progress(done, total)
         yield result
+    warn_of_rejected(engine.stats(), engine.spec.streams)

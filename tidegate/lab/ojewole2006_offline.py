@@ -90,7 +90,10 @@ def _figure(name: str, compute: Compute) -> Figure:
             chart = charts.lines(drawn, x="x", y="y", x_title=x_title, y_title=y_title)
         return Findings(claims, [chart], rows)
 
-    settings = {"streams": "see tidegate/lab/ojewole2006_optimum.py", "computed": "each time anew"}
+    settings = {
+        "streams": "see tidegate/lab/ojewole2006_optimum.py",
+        "computed": "with every report",
+    }
     return Figure(PAPER, name, title, states, settings, lambda scale: [], read)
 
 

@@ -85,6 +85,8 @@ def _tile(number: str, words: str, kind: str = "") -> str:
 
 def _summary(shown: Sequence[Shown]) -> str:
     """All claims in one table; each figure's name leads to its section."""
+    if not any(each.findings.claims for each in shown):
+        return ""
     rows = []
     for each in shown:
         claims = each.findings.claims
@@ -138,18 +140,19 @@ def _section(each: Shown) -> str:
     figure, findings = each.figure, each.findings
     drawn = "".join(f"<figure>{charts.svg(chart)}</figure>" for chart in findings.charts)
     settings = "".join(
-        f"<dt>{_text(name)}</dt><dd>{_text(value)}</dd>" for name, value in figure.settings.items()
+        f"<div><dt>{_text(name)}</dt><dd>{_text(value)}</dd></div>"
+        for name, value in figure.settings.items()
     )
+    spent = f"{each.runs:,} joins, {each.seconds:,.1f} s of computing"
     notes = "".join(f"<p>{_text(note)}</p>" for note in findings.notes)
     numbers = "".join(map(_number_table, findings.tables))
     return (
         f'<section class="figure" id="{figure.slug}">'
         f"<h3><span>{_text(figure.name)}</span> {_text(figure.title)}</h3>"
         f'<p class="states"><b>The paper</b> {_text(figure.states)}</p>'
-        f'<div class="body"><div class="drawn">{drawn}</div>'
+        f"{f'<div class=drawn>{drawn}</div>' if drawn else ''}"
         f"<aside><h4>Configuration</h4><dl>{settings}</dl>"
-        f"<p><small>{each.runs:,} joins, {each.seconds:,.1f} s of computing</small></p>"
-        "</aside></div>"
+        f"{f'<p><small>{spent}</small></p>' if each.runs else ''}</aside>"
         f"{_verdicts(findings.claims)}"
         f"{f'<div class=notes><h4>Notes</h4>{notes}</div>' if notes else ''}"
         f"{f'<details><summary>All numbers</summary>{numbers}</details>' if numbers else ''}"

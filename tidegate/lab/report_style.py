@@ -33,11 +33,13 @@ h3 span{color:var(--accent);margin-right:8px}
 h4{margin:0 0 8px;font-size:13px;color:var(--faint);font-weight:600;letter-spacing:.02em}
 .states{color:var(--soft);max-width:820px;margin:0 0 20px}
 .states b{color:var(--ink);font-weight:600;margin-right:6px}
-.body{display:grid;grid-template-columns:minmax(0,1fr) 240px;gap:28px;align-items:start}
-.drawn figure{margin:0 0 12px}
+.drawn{display:flex;flex-wrap:wrap;gap:12px 28px}
+.drawn figure{margin:0 0 12px;max-width:100%}
 .drawn svg{max-width:100%;height:auto;display:block}
 aside{background:var(--ground);border-radius:12px;padding:16px 18px;font-size:14px}
-dl{margin:0}dt{color:var(--faint);font-size:12.5px;margin-top:8px}dd{margin:0}
+dl{margin:0;display:grid;grid-template-columns:repeat(auto-fit,minmax(200px,1fr));gap:8px 24px}
+dt{color:var(--faint);font-size:12.5px}dd{margin:0}
+dl div,td,p,li,h3{overflow-wrap:anywhere}
 aside p{margin:12px 0 0;color:var(--faint)}
 .scroll{overflow-x:auto;margin-top:16px}
 table{border-collapse:collapse;width:100%;font-size:14.5px;font-variant-numeric:tabular-nums}
@@ -60,7 +62,7 @@ details h4{margin:16px 0 0;color:var(--soft)}
 table.numbers td:not(:first-child),table.numbers th:not(:first-child){text-align:right}
 table.numbers td{border-top:1px solid var(--line);white-space:nowrap}
 footer{color:var(--faint);font-size:13.5px;padding:20px 0 50px}footer ul{padding-left:18px}
-@media(max-width:820px){.body{grid-template-columns:1fr}section{padding:22px 18px}
+@media(max-width:820px){section{padding:22px 18px}
 h1{font-size:34px}}
 @media print{header{color:#000;background:none;padding:0}
 section{box-shadow:none;break-inside:avoid}}

@@ -176,6 +176,8 @@ def _exact_matches(
 ) -> Matches:
     """Run the exact engine on row numbers and join columns (on all columns for `weights`)."""
     exact = spec.replace(memory=None, split="auto", policy="auto", cpu=None)
+    # Columns that are missing or do not fit are refused here, with the engine's own words.
+    JoinEngine(exact, {name: tables[name].schema for name in spec.streams})
     names = [f"row number of {name}" for name in spec.streams]
     narrow = {}
     for stream, (name, label) in enumerate(zip(spec.streams, names, strict=True)):

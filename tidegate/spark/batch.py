@@ -8,20 +8,27 @@ push holds and end between two times, so that the cut cannot be seen in the resu
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import pyarrow as pa
 
+from tidegate.spark.arrivals import Arrivals
 from tidegate.spark.code import receive_code
+from tidegate.spark.delivery import FAILED, REPORT
 from tidegate.spark.packing import decode, partitions_of_task
-from tidegate.spark.routing import Routing, bucket_spec
-from tidegate.spec import JoinSpec
+from tidegate.spark.reports import count_hot_key, report_text
+from tidegate.spark.routing import Layout, Routing, bucket_spec
+from tidegate.spec import JoinSpec, TidegateError
 
 ROWS_PER_PUSH = 1_000_000
 
 
 @dataclass(frozen=True)
 class BatchJoin:
-    """The `applyInArrow` function: the packed rows of one bucket in, rows of the result out."""
+    """The `applyInArrow` function: the packed rows of one bucket in, rows of the result out.
+
+    Beside the results goes one row with the bucket's report, as in a streaming join.
+    """
 
     spec: JoinSpec
     schemas: dict[str, pa.Schema]
@@ -31,23 +38,50 @@ class BatchJoin:
     def run(self, key: tuple[pa.Scalar, ...], packed: pa.Table) -> pa.Table:
         """Join one bucket."""
         # Only workers that build engines load numba.
-        from tidegate.binding.pieces import pieces_of
         from tidegate.engine import JoinEngine
 
         receive_code(self.code)
         layout = self.routing.layout(partitions_of_task())
-        spec = bucket_spec(self.spec, layout.bucket_of(key[0].as_py()), layout.buckets)
-        # Pushes come in order of time, so no row needs grace.
-        engine = JoinEngine(spec.replace(lateness=0), self.schemas)
-        tables = self._tables(packed)
-        results = [engine.push(piece) for piece in pieces_of(spec, tables, ROWS_PER_PUSH)]
-        return pa.concat_tables(results) if results else engine.push({})
+        try:
+            result, report = self._joined(layout, layout.bucket_of(key[0].as_py()), packed)
+        except TidegateError as error:
+            # Spark would print the traceback before the sentence, and leave out the cause.
+            result, report = JoinEngine(self.spec, self.schemas).push({}), f"{FAILED}{error}"
+        return self._carried(result, report)
 
-    def _tables(self, packed: pa.Table) -> dict[str, pa.Table]:
-        """The rows of each stream, in the order of their tasks."""
-        packed = packed.sort_by([("stream", "ascending"), ("origin", "ascending")])
-        blobs: dict[int, list[pa.Buffer]] = {}
-        for stream, blob in zip(packed["stream"], packed["blob"], strict=True):
-            if blob.is_valid:
-                blobs.setdefault(stream.as_py(), []).append(blob.as_buffer())
-        return {self.spec.streams[stream]: decode(found) for stream, found in blobs.items()}
+    def _joined(self, layout: Layout, bucket: int, packed: pa.Table) -> tuple[pa.Table, str]:
+        from tidegate.binding.pieces import pieces_of
+        from tidegate.engine import JoinEngine
+
+        arrivals = Arrivals.of_table(packed)
+        # Pushes come in order of time, so no row needs grace.
+        spec = bucket_spec(self.spec, bucket, layout.buckets).replace(lateness=0)
+        engine = JoinEngine(spec, self.schemas)
+        tables = {
+            self.spec.streams[stream]: decode(blobs) for stream, blobs in arrivals.blobs.items()
+        }
+        results = [engine.push(piece) for piece in pieces_of(spec, tables, ROWS_PER_PUSH)]
+        result = pa.concat_tables(results) if results else engine.push({})
+        return result, self._report(layout, bucket, engine, arrivals)
+
+    def _report(self, layout: Layout, bucket: int, engine: Any, arrivals: Arrivals) -> str:
+        stats = dict(engine.stats())
+        for name, amount in arrivals.counts(self.spec.streams):
+            stats[name] = stats.get(name, 0) + amount
+        hot: dict[str, int] = {}
+        for key, rows in arrivals.hot:
+            count_hot_key(hot, key, rows)
+        examples = [str(row) for row in engine.rejected_examples()][:5]
+        return report_text(
+            bucket, self.spec.streams, stats,
+            hot=hot, examples=examples, warnings=layout.warnings(self.spec),
+        )  # fmt: skip
+
+    @staticmethod
+    def _carried(result: pa.Table, report: str) -> pa.Table:
+        """The rows of the result, then the report, under the names of `Delivery.carried`."""
+        names = [REPORT, *(f"c{place}" for place in range(result.num_columns))]
+        rows = pa.table([pa.nulls(result.num_rows, pa.string()), *result.columns], names=names)
+        nothing = [pa.nulls(1, field.type) for field in result.schema]
+        last = pa.table([pa.array([report]), *nothing], names=names)
+        return pa.concat_tables([rows, last.cast(rows.schema)])

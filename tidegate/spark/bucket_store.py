@@ -12,6 +12,21 @@ What is stored under a bucket's label:
     meta       one small JSON text: `Meta`
     segments   number -> bytes: pieces of the snapshot, frames of the log, and at ORIGIN what the
                state was made for (to say what changed when a restart asks for something else)
+
+Each of them is sealed (`sealing`): behind the format's number, a length and a checksum, so that
+state that was damaged or swapped is refused and never used.
+
+FORMAT is the number of all this: the seal, `Meta`, the frames of the log, the segments' numbers and
+the texts of `fingerprint.describe`. The rule for later versions:
+
+- Whoever changes the meaning of stored bytes raises FORMAT. A new field of `Meta` with a default,
+  or a new field of a frame's notes that may be missing, changes no meaning.
+- A version reads every format from OLDEST_READ to FORMAT and writes FORMAT. OLDEST_READ may rise
+  only with a new major version of the library (before 1.0: a new minor version).
+- For each format that can be read, tests/data holds a sample that a test reads and goes on from.
+- What cannot be read is refused with one sentence that says which version can.
+
+A snapshot inside a segment has a format of its own, which `tidegate.engine.snapshot` checks.
 """
 
 from __future__ import annotations
@@ -25,9 +40,14 @@ from typing import Any, Protocol
 import pyarrow as pa
 
 from tidegate.spark.engines import Entry, Push, Resident
+from tidegate.spark.sealing import sealed, unsealed
 from tidegate.spec import JoinSpec, TidegateError
 
-FORMAT = 1
+# 1 had neither lengths nor checksums, and was never released.
+FORMAT = 2
+OLDEST_READ = 2
+# Numbers of the two that are no pieces or frames: the record, and what the state was made for.
+META = -2
 ORIGIN = -1
 PIECE_BYTES = 1_000_000
 # A log below this size is not worth a snapshot.
@@ -40,6 +60,16 @@ EXACT_LOG_FACTOR = 4
 LONGEST_LOG = 512
 
 _FRAME = pa.schema([pa.field("stream", pa.int32()), pa.field("blob", pa.large_binary())])
+
+
+def seal(body: bytes, number: int) -> bytes:
+    """A body as it is stored under a number."""
+    return sealed(body, number, FORMAT)
+
+
+def unseal(stored: bytes, number: int) -> bytes:
+    """The body that was stored under a number."""
+    return unsealed(stored, number, OLDEST_READ, FORMAT)
 
 
 class ValueCell(Protocol):
@@ -79,20 +109,22 @@ class Meta:
     logged_bytes: int = 0
     stats: dict[str, float] = field(default_factory=dict)
     notes: dict[str, Any] = field(default_factory=dict)
-    format: int = FORMAT
 
-    def to_json(self) -> bytes:
+    def to_bytes(self) -> bytes:
         """Write the record."""
-        return json.dumps(dataclasses.asdict(self), separators=(",", ":")).encode()
+        text = json.dumps(dataclasses.asdict(self), separators=(",", ":"))
+        return seal(text.encode(), META)
 
     @classmethod
-    def from_json(cls, text: bytes) -> Meta:
+    def from_bytes(cls, stored: bytes) -> Meta:
         """Read the record, refusing what another version of the library wrote."""
-        plain = json.loads(text)
-        if plain.get("format") != FORMAT:
+        plain = json.loads(unseal(stored, META))
+        unknown = set(plain) - {field.name for field in dataclasses.fields(cls)}
+        if unknown:
             raise TidegateError(
-                f"the checkpoint holds tidegate state of format {plain.get('format')!r}, but this "
-                f"version reads format {FORMAT}; start from a new checkpoint location"
+                f"the checkpoint was written by a newer version of tidegate (it has "
+                f"{', '.join(sorted(unknown))}); use that version, or start from a new checkpoint "
+                "location"
             )
         return cls(**plain)
 
@@ -118,11 +150,11 @@ class BucketStore:
     def load(self) -> Meta | None:
         """Read the record of a bucket; None for a new bucket."""
         value = self._meta.get()
-        return None if value is None else Meta.from_json(bytes(value[0]))
+        return None if value is None else Meta.from_bytes(bytes(value[0]))
 
     def save(self, meta: Meta) -> None:
         """Write the record; until then nothing of this micro-batch counts."""
-        self._meta.update((meta.to_json(),))
+        self._meta.update((meta.to_bytes(),))
 
     def describe(self, origin: Mapping[str, str]) -> None:
         """Keep what the state is made for."""
@@ -188,13 +220,11 @@ class BucketStore:
         self._remove(old)
 
     def _put(self, number: int, body: bytes) -> None:
-        self._segments.updateValue((number,), (body,))
+        self._segments.updateValue((number,), (seal(body, number),))
 
     def _get(self, number: int) -> bytes:
         value = self._segments.getValue((number,))
-        if value is None:
-            raise RuntimeError(f"segment {number} of the stored state is missing")
-        return bytes(value[0])
+        return unseal(b"" if value is None else bytes(value[0]), number)
 
     def _remove(self, numbers: Iterable[int]) -> None:
         for number in numbers:

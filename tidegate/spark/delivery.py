@@ -24,6 +24,8 @@ from pyspark.sql import types as T  # noqa: N812
 from tidegate.spark.packing import decode, encode
 
 REPORT = "report"
+# A report that begins so is an error, which Spark raises with the rest as its message.
+FAILED = "failed: "
 BLOB = "blob"
 # A piece of a result: large enough to be worth a call, small enough for all that hold it at once.
 BYTES_PER_PIECE = 16_000_000
@@ -78,7 +80,10 @@ class Delivery:
         """The rows of the result, out of what the processor gave."""
         if not self.direct:
             return carried.mapInArrow(unpack, self.schema)
-        return carried.where(F.col(REPORT).isNull()).select(
+        report = F.col(REPORT)
+        error = F.raise_error(F.expr(f"substr({REPORT}, {len(FAILED) + 1})"))
+        kept = F.when(report.startswith(FAILED), error).otherwise(report.isNull())
+        return carried.where(kept).select(
             *[F.col(f"c{place}").alias(name) for place, name in enumerate(self.schema.names)]
         )
 

@@ -28,6 +28,7 @@ from typing import Any, Protocol
 from tidegate.compiled.places import private_folder
 from tidegate.spark.engines import EngineKey, Entry, Outcome, Push, Resident, Residents
 from tidegate.spark.packing import decode, encode
+from tidegate.spec import TidegateError
 
 # Unix sockets have short names: 108 bytes on Linux, 104 on macOS.
 LONGEST_ADDRESS = 100
@@ -113,7 +114,7 @@ class There:
             raise LostEngineError(str(error)) from error
         if "error" in answer:
             self._wire.close()
-            raise RuntimeError(answer["error"])
+            raise (TidegateError if answer["told"] else RuntimeError)(answer["error"])
         return answer, results
 
 
@@ -270,7 +271,9 @@ def _answer(
         return _taken(resident, order, blobs)
     except Exception as error:
         # The task that asked must fail with the engine's own words.
-        return {"error": f"{type(error).__name__}: {error}"}, []
+        if isinstance(error, TidegateError):
+            return {"error": str(error), "told": True}, []
+        return {"error": f"{type(error).__name__}: {error}", "told": False}, []
 
 
 def _taken(

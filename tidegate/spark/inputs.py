@@ -81,6 +81,20 @@ def arrow_schema(schema: T.StructType) -> pa.Schema:
     return arrow
 
 
+def _check_types(stream: str, schema: T.StructType) -> None:
+    """Refuse columns of types that Spark cannot hand to Python, such as year-month intervals."""
+    for field in schema.fields:
+        try:
+            arrow_schema(T.StructType([field]))
+        except Exception:
+            # Spark's errors here share no class; what they say is about its own machinery.
+            raise TidegateError(
+                f"stream {stream!r} has a column {field.name!r} of type "
+                f"{field.dataType.simpleString()}, which Spark cannot hand to Python; cast it to "
+                "another type or drop it"
+            ) from None
+
+
 def read_inputs(frames: Mapping[str, Any], spec: JoinSpec, max_ahead: Any) -> Inputs:
     """Check the frames against the spec."""
     if set(frames) != set(spec.streams):
@@ -95,6 +109,7 @@ def read_inputs(frames: Mapping[str, Any], spec: JoinSpec, max_ahead: Any) -> In
                 f"stream {name!r} is a {type(frame).__name__}; give a Spark DataFrame"
             )
         _check_columns(name, frame.columns)
+        _check_types(name, frame.schema)
     for stream, names in enumerate(_columns_of(spec)):
         _check_present(spec.streams[stream], names, ordered[stream].columns)
     streaming = _all_streaming(spec, ordered)

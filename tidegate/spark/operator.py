@@ -8,6 +8,8 @@ to Spark (`delivery`). Nothing here reaches into the JVM, so it also runs over S
 from __future__ import annotations
 
 import functools
+import inspect
+import logging
 import uuid
 from collections.abc import Mapping
 from typing import Any
@@ -24,11 +26,15 @@ from tidegate.spark.fingerprint import describe
 from tidegate.spark.inputs import WATERMARK_KEY, Inputs, key_columns, read_inputs
 from tidegate.spark.packing import PACKED_SPARK, Packer
 from tidegate.spark.processor import JoinPlan
-from tidegate.spark.reports import observed
+from tidegate.spark.reports import BatchReports, observed, remember_batch
 from tidegate.spark.routing import Routing, quoted
-from tidegate.spark.session import check_streaming
+from tidegate.spark.session import SHUFFLE_KEY, check_streaming
 from tidegate.spark.shipping import shipped
 from tidegate.spec import JoinSpec, TidegateError
+from tidegate.spec.join_spec import NO_SUCH_OPTION
+from tidegate.spec.options import field_names, option_hint
+
+LOG = logging.getLogger("tidegate")
 
 
 def window_join(
@@ -37,6 +43,7 @@ def window_join(
     name: str | None = None,
     result_time: str | None = None,
     max_ahead: Any = None,
+    buckets: int | None = None,
     **options: Any,
 ) -> DataFrame:
     """Join Spark DataFrames within windows of time, exactly or inside a budget.
@@ -58,6 +65,9 @@ def window_join(
     max_ahead
         Rejects rows whose time is further ahead of the wall clock than this duration, before they
         reach the watermark: one row from the far future would move it past everything.
+    buckets
+        The most buckets that rows are spread over. None takes one per shuffle partition, and fewer
+        where the budget would leave too little to each, which the metrics then say.
 
     Returns
     -------
@@ -80,8 +90,23 @@ def window_join(
         raise TidegateError(
             f"result_time {result_time!r} is already a column of the result; give another name"
         )
-    joined = _streaming(inputs, schema, name) if inputs.streaming else _batch(inputs, schema)
-    return joined if result_time is None else _with_result_time(joined, inputs, schema, result_time)
+    routing = Routing.of(wish, buckets)
+    _warn(inputs, routing)
+    # The name of an unnamed join: random, since one query may have several.
+    called = name or f"#{uuid.uuid4().hex}"
+    if inputs.streaming:
+        joined = _streaming(inputs, schema, routing, called)
+        return _with_result_time(joined, inputs, schema, result_time)
+    reports = BatchReports(called)
+    joined = _batch(inputs, schema, routing, reports)
+    return remember_batch(_with_result_time(joined, inputs, schema, result_time), reports)
+
+
+def _warn(inputs: Inputs, routing: Routing) -> None:
+    """Say early what the metrics will say; a restarted query may have other partitions."""
+    partitions = inputs.frames[0].sparkSession.conf.get(SHUFFLE_KEY, "200")
+    for sentence in routing.layout(int(partitions or "200")).warnings(inputs.spec):
+        LOG.warning("%s", sentence)
 
 
 def _read_arguments(
@@ -98,6 +123,7 @@ def _read_arguments(
     if named and spec is None:
         options.setdefault("streams", tuple(sources[0]))
     if spec is None:
+        _check_options(options)
         missing = [field for field in ("on", "time", "within") if field not in options]
         if missing:
             raise TidegateError(
@@ -112,6 +138,16 @@ def _read_arguments(
             f"{', '.join(map(repr, spec.streams))}; give one for each, or a dict by stream"
         )
     return dict(zip(spec.streams, sources, strict=True)), spec
+
+
+def _check_options(options: Mapping[str, Any]) -> None:
+    """Refuse unknown keywords; those of `window_join` itself are among the near ones."""
+    own = [name for name in inspect.signature(window_join).parameters if name != "options"]
+    known = [*field_names(JoinSpec), *own[1:]]
+    for name in options:
+        if name not in known:
+            hint = option_hint(name, known, NO_SUCH_OPTION)
+            raise TidegateError(f"window_join has no option {name!r}; {hint}")
 
 
 def spark_schema(inputs: Inputs) -> T.StructType:
@@ -140,8 +176,8 @@ def _packed(inputs: Inputs, routing: Routing) -> DataFrame:
     return functools.reduce(lambda above, below: above.union(below), packed)
 
 
-def _streaming(inputs: Inputs, schema: T.StructType, name: str | None) -> DataFrame:
-    spec, routing = inputs.spec, Routing.of(inputs.spec)
+def _streaming(inputs: Inputs, schema: T.StructType, routing: Routing, name: str) -> DataFrame:
+    spec = inputs.spec
     check_streaming(inputs.frames[0].sparkSession)
     operator, delivery = uuid.uuid4().hex, Delivery.of(schema)
     arrow = inputs.arrow_schemas
@@ -166,29 +202,35 @@ def _streaming(inputs: Inputs, schema: T.StructType, name: str | None) -> DataFr
             timeMode="EventTime" if plan.clocked else "None",
         )
     )
-    return delivery.rows(observed(joined, name or operator))
+    return delivery.rows(observed(joined, name))
 
 
-def _batch(inputs: Inputs, schema: T.StructType) -> DataFrame:
-    routing = Routing.of(inputs.spec)
+def _batch(
+    inputs: Inputs, schema: T.StructType, routing: Routing, reports: BatchReports
+) -> DataFrame:
     code = ship_code(inputs.frames[0].sparkSession)
     join = BatchJoin(inputs.spec, inputs.arrow_schemas, routing, code)
+    # Arrow carries nested columns too, so results never travel as blobs here.
+    delivery = Delivery(schema, direct=True)
     # Spark counts the arguments of what it is given, and would count `self`.
-    return (
+    joined = (
         _packed(inputs, routing)
         .groupBy("label")
-        .applyInArrow(lambda key, packed: join.run(key, packed), schema)
+        .applyInArrow(lambda key, packed: join.run(key, packed), delivery.carried)
     )
+    return delivery.rows(observed(joined, reports.observation))
 
 
 def _with_result_time(
-    joined: DataFrame, inputs: Inputs, schema: T.StructType, name: str
+    joined: DataFrame, inputs: Inputs, schema: T.StructType, name: str | None
 ) -> DataFrame:
     """Add the later of the rows' times, marked as the column that follows the watermark.
 
     `withWatermark` would be refused after a stateful operator, and would move the watermark by
     results instead of by rows; the mark alone lets the operators downstream use the one there is.
     """
+    if name is None:
+        return joined
     columns, begin = [], 0
     for stream, source in enumerate(inputs.schemas):
         position = source.names.index(inputs.spec.time_columns[stream])

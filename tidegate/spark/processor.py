@@ -9,16 +9,17 @@ has just given; any other is rebuilt from the state store.
 from __future__ import annotations
 
 import contextlib
-import json
+import logging
 import time
 import uuid
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
 from pyspark import TaskContext
 
+from tidegate.spark.arrivals import Arrivals
 from tidegate.spark.bucket_store import BucketStore, Meta, write_frames
 from tidegate.spark.code import receive_code
 from tidegate.spark.delivery import Delivery
@@ -26,9 +27,12 @@ from tidegate.spark.engines import EngineKey, Entry, Outcome, Push
 from tidegate.spark.exchange import Here, Home, LostEngineError, find
 from tidegate.spark.fingerprint import explain_change, fingerprint
 from tidegate.spark.packing import NEVER, partitions_of_task
-from tidegate.spark.reports import advance, count_hot_key
+from tidegate.spark.reports import advance, count_hot_key, report_text
 from tidegate.spark.routing import Layout, Routing, bucket_spec
+from tidegate.spark.sentences import sentence_first
 from tidegate.spec import JoinSpec
+
+LOG = logging.getLogger("tidegate")
 
 
 @dataclass(frozen=True)
@@ -50,42 +54,17 @@ class JoinPlan:
     code: str | None = None
 
 
-@dataclass
-class Arrivals:
-    """What a micro-batch brought to one bucket, blobs in a fixed order."""
-
-    blobs: dict[int, list[bytes]] = field(default_factory=dict)
-    read: dict[int, int] = field(default_factory=dict)
-    ahead: dict[int, int] = field(default_factory=dict)
-    newest: list[tuple[int, int]] = field(default_factory=list)
-    hot: list[tuple[str, int]] = field(default_factory=list)
-    seconds_pack: float = 0.0
-
-    @classmethod
-    def gather(cls, frames: Iterable[Any]) -> Arrivals:
-        """Collect the packed rows; the shuffle delivers them in any order."""
-        rows = [row for frame in frames for row in frame.itertuples(index=False)]
-        arrivals = cls()
-        for row in sorted(rows, key=lambda row: (row.stream, row.origin)):
-            if row.stream < 0:
-                continue
-            stream = int(row.stream)
-            arrivals.seconds_pack += row.micros / 1e6
-            if row.blob is not None:
-                arrivals.blobs.setdefault(stream, []).append(row.blob)
-                arrivals.newest.append((stream, int(row.newest)))
-            counted = int(row.rows + row.ahead) if row.home else 0
-            arrivals.read[stream] = arrivals.read.get(stream, 0) + counted
-            arrivals.ahead[stream] = arrivals.ahead.get(stream, 0) + int(row.ahead)
-            if row.hot_key is not None:
-                arrivals.hot.append((row.hot_key, int(row.hot_rows)))
-        return arrivals
-
-
 def run_bucket(
     plan: JoinPlan, label: int, rows: Iterable[Any], timers: Any, meta: Any, segments: Any
 ) -> Iterator[Any]:
     """Join what a micro-batch brought to one bucket; gives pandas frames, as Spark wants them."""
+    with sentence_first():
+        yield from _frames(plan, label, rows, timers, meta, segments)
+
+
+def _frames(
+    plan: JoinPlan, label: int, rows: Iterable[Any], timers: Any, meta: Any, segments: Any
+) -> Iterator[Any]:
     receive_code(plan.code)
     layout = plan.routing.layout(partitions_of_task())
     work = BucketWork(plan, layout, label, meta, segments)
@@ -150,14 +129,14 @@ class BucketWork:
 
     def report(self) -> str:
         """All numbers of the bucket, as text."""
-        notes = self._record.notes
-        return json.dumps(
-            {
-                "bucket": self._bucket,
-                "stats": self._record.stats,
-                "hot": notes.get("hot", {}),
-                "examples": notes.get("examples", []),
-            }
+        notes, layout, spec = self._record.notes, self._layout, self._plan.spec
+        return report_text(
+            self._bucket,
+            spec.streams,
+            self._record.stats,
+            hot=notes.get("hot", {}),
+            examples=notes.get("examples", []),
+            warnings=layout.warnings(spec),
         )
 
     def _open(self) -> Meta:
@@ -173,6 +152,8 @@ class BucketWork:
 
     def _rebuilt(self) -> Home:
         self._add("engine_builds", 1)
+        stored = self._record.stats.get("state_bytes", 0)
+        LOG.info("bucket %d: building its engine from %d stored bytes", self._bucket, stored)
         return Here(self._key, self._store.rebuild(self._record))
 
     def _take(self, push: Push, expires: int | None) -> None:
@@ -203,6 +184,7 @@ class BucketWork:
             # If the engine has just gone, the log is long but right, and the next push rebuilds it.
             with contextlib.suppress(LostEngineError):
                 self._store.compact(meta, home.snapshot())
+                LOG.debug("bucket %d: a snapshot replaced the log", self._bucket)
         if outcome.examples:
             meta.notes["examples"] = outcome.examples
         meta.stats["state_bytes"] = meta.snapshot_bytes + meta.log_bytes
@@ -219,15 +201,8 @@ class BucketWork:
 
     def _count(self, arrivals: Arrivals) -> None:
         """Count what the engine does not see: each row once, and rows from too far ahead."""
-        for stream, name in enumerate(self._plan.spec.streams):
-            read, ahead = arrivals.read.get(stream, 0), arrivals.ahead.get(stream, 0)
-            for base, rows in (
-                ("rows_read", read), ("rows_in", ahead), ("rejected", ahead),
-                ("rejected_ahead", ahead),
-            ):  # fmt: skip
-                self._add(base, rows)
-                self._add(f"{base}_{name}", rows)
-        self._add("seconds_pack", arrivals.seconds_pack)
+        for name, amount in arrivals.counts(self._plan.spec.streams):
+            self._add(name, amount)
         hot = self._record.notes.setdefault("hot", {})
         for key, rows in arrivals.hot:
             count_hot_key(hot, key, rows)

@@ -14,7 +14,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
-from tidegate.spark.bucket_store import ORIGIN, Meta, read_log, unpressed
+from tidegate.spark.bucket_store import ORIGIN, Meta, read_log, unpressed, unseal
 from tidegate.spark.engines import Push
 
 
@@ -43,7 +43,7 @@ def read_state(spark: SparkSession, checkpoint: str, operator_id: int = 0) -> li
     A query with several stateful operators numbers them; `operator_id` picks one.
     """
     metas = {
-        row.label: Meta.from_json(bytes(row.body))
+        row.label: Meta.from_bytes(bytes(row.body))
         for row in _variable(spark, checkpoint, operator_id, "meta")
         .select("key.label", F.col("value.body").alias("body"))
         .collect()
@@ -53,7 +53,7 @@ def read_state(spark: SparkSession, checkpoint: str, operator_id: int = 0) -> li
         "key.label", "user_map_key.number", F.col("user_map_value.body").alias("body")
     )
     for row in rows.collect():
-        segments[row.label][row.number] = bytes(row.body)
+        segments[row.label][row.number] = unseal(bytes(row.body), row.number)
     return [_bucket(label, metas[label], segments[label]) for label in sorted(metas)]
 
 

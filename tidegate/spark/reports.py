@@ -1,47 +1,89 @@
-"""What a running join tells: counters per bucket, kept in its state, read through the query.
+"""What a join tells: counters per bucket, kept in its state, read through the query.
 
 Law: a number that counts never goes back, not even when an engine is rebuilt or the query is
 restarted, because the counters live in the checkpoint beside the rows they count. Each bucket
 reports all its numbers with every micro-batch; Spark carries them to the driver as observed
-metrics of the query, so reading them needs no listener, no service and no access to the JVM.
+metrics of the query, so reading them needs no listener, no service and no access to the JVM. Where
+there are no numbers yet, there are zeros.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping
+import threading
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
+from weakref import WeakKeyDictionary
 
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, Observation
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.streaming.query import StreamingQuery
 
+from tidegate.spark.exposition import BASES, exposed, is_gauge, is_peak
 from tidegate.spec import TidegateError
+from tidegate.spec.notices import rejected_streams
 
 PREFIX = "tidegate:"
-# Numbers that describe now instead of counting since the beginning, and their highest values.
-GAUGES = ("alive", "memory_rows", "memory_bytes", "state_bytes", "state_pushes")
-PEAKS = ("memory_rows_peak", "memory_bytes_peak")
 # A key that carries more than this part of all rows cannot be spread over buckets.
 HOT_SHARE = 0.5
 # A bucket with more than this multiple of the mean rows slows all the others down.
 SKEW_WARNING = 3.0
 HOT_KEYS_KEPT = 8
+# What an unnamed join is called where it has to be called something.
+UNNAMED = "window_join"
+# How long the numbers of a batch join may be on their way after its action has ended.
+SECONDS_TO_WAIT = 2.0
 
 
-def _is_one_of(name: str, bases: Iterable[str]) -> bool:
-    return any(name == base or name.startswith(base + "_") for base in bases)
+class Counts(dict[str, float]):
+    """Numbers by name; one that nothing was counted for yet is 0."""
+
+    def __init__(self, found: Mapping[str, float] | None = None) -> None:
+        super().__init__(dict.fromkeys(BASES, 0.0))
+        self.update(found or {})
+
+    def __missing__(self, name: str) -> float:
+        # Streams and reasons of rejection are known when rows have come: `rows_in_left`.
+        if any(name.startswith(f"{base}_") for base in BASES):
+            return 0.0
+        raise KeyError(name)
 
 
-def is_peak(name: str) -> bool:
-    """Whether a number is the highest value that another has had."""
-    return _is_one_of(name, PEAKS)
+class Buckets(dict[int, Counts]):
+    """Numbers by bucket; a bucket that has not reported yet has zeros."""
+
+    def __missing__(self, bucket: int) -> Counts:
+        return Counts()
 
 
-def is_gauge(name: str) -> bool:
-    """Whether a number may fall as well as rise."""
-    return _is_one_of(name, GAUGES) and not is_peak(name)
+def _no_totals() -> Counts:
+    return Counts({"hot_key_share": 0.0, "bucket_skew": 1.0})
+
+
+@dataclass(frozen=True)
+class JoinMetrics:
+    """The numbers of a join after its latest micro-batch, in total and for each bucket.
+
+    Counters are those of `JoinEngine.stats()`, summed. In a grid join a row lies in several
+    buckets and `rows_in` counts its copies, as the budget does; `rows_read` counts it once. A
+    total peak is the sum of the buckets' peaks, an upper bound. `batch` is -1 before the first
+    micro-batch, and 0 for a batch join that has run.
+    """
+
+    batch: int = -1
+    total: Counts = field(default_factory=_no_totals)
+    buckets: Buckets = field(default_factory=Buckets)
+    warnings: tuple[str, ...] = ()
+    examples: tuple[str, ...] = ()
+    query: str = ""
+    join: str = UNNAMED
+    streams: tuple[str, ...] = ()
+
+    def prometheus(self) -> str:
+        """Write the numbers in Prometheus' text format, labelled by query, join and stream."""
+        return exposed(self.query, self.join, self.streams, self.buckets)
 
 
 def advance(
@@ -77,47 +119,59 @@ def count_hot_key(hot: dict[str, int], key: str, rows: int) -> None:
         hot[key] = rows - least
 
 
-@dataclass(frozen=True)
-class JoinMetrics:
-    """The numbers of a join after its latest micro-batch, in total and for each bucket.
+def report_text(
+    bucket: int,
+    streams: Sequence[str],
+    stats: Mapping[str, float],
+    *,
+    hot: Mapping[str, int],
+    examples: Sequence[str],
+    warnings: Sequence[str],
+) -> str:
+    """All numbers of a bucket, as the text that travels to the driver."""
+    return json.dumps(
+        {
+            "bucket": bucket,
+            "streams": list(streams),
+            "stats": dict(stats),
+            "hot": dict(hot),
+            "examples": list(examples),
+            "warnings": list(warnings),
+        }
+    )
 
-    Counters are those of `JoinEngine.stats()`, summed. In a grid join a row lies in several
-    buckets and `rows_in` counts its copies, as the budget does; `rows_read` counts it once. A
-    total peak is the sum of the buckets' peaks, an upper bound.
-    """
 
-    batch: int = -1
-    total: dict[str, float] = field(default_factory=dict)
-    buckets: dict[int, dict[str, float]] = field(default_factory=dict)
-    warnings: tuple[str, ...] = ()
-    examples: tuple[str, ...] = ()
-
-    def prometheus(self) -> str:
-        """Write the numbers in Prometheus' text format."""
-        return "\n".join(_prometheus_lines(self.buckets)) + "\n" if self.buckets else ""
-
-
-def observed(reports: DataFrame, name: str) -> DataFrame:
+def observed(reports: DataFrame, name: str | Observation) -> DataFrame:
     """Let Spark carry the column `report` to the driver under a name of its own."""
-    return reports.observe(PREFIX + name, F.collect_list("report").alias("reports"))
+    under = PREFIX + name if isinstance(name, str) else name
+    return reports.observe(under, F.collect_list("report").alias("reports"))
 
 
-def metrics(query: StreamingQuery, name: str | None = None) -> JoinMetrics:
-    """Read the numbers of the join in a query, while it runs or after it stopped.
+def metrics(source: StreamingQuery | DataFrame, name: str | None = None) -> JoinMetrics:
+    """Read the numbers of a join, while it runs or after it stopped.
 
-    A query with several joins needs the `name` that was given to `window_join`.
+    Parameters
+    ----------
+    source
+        A streaming query with a join in it, or the batch DataFrame that `window_join` returned,
+        whose numbers are those of its first action.
+    name
+        The name that was given to `window_join`; a query with several joins needs it.
     """
+    if isinstance(source, DataFrame):
+        return _of_batch(source)
     found: dict[str, dict[int, dict[str, Any]]] = {}
     batch = -1
     # Oldest first: a bucket that was silent in the latest micro-batch keeps its earlier report.
-    for progress in query.recentProgress:
+    for progress in source.recentProgress:
         for key, row in dict(progress["observedMetrics"] or {}).items():
             if key.startswith(PREFIX):
                 batch = int(progress["batchId"])
                 known = found.setdefault(key.removeprefix(PREFIX), {})
                 known.update({report["bucket"]: report for report in _reports(row)})
+    query = str(source.name or source.id)
     if not found:
-        return JoinMetrics()
+        return JoinMetrics(query=query, join=name or UNNAMED)
     if name is None and len(found) > 1:
         raise TidegateError(
             f"the query has {len(found)} joins; give the name of one: {', '.join(sorted(found))}"
@@ -126,35 +180,98 @@ def metrics(query: StreamingQuery, name: str | None = None) -> JoinMetrics:
         raise TidegateError(
             f"the query has no join named {name!r}; it has: {', '.join(sorted(found))}"
         )
-    return summarise(batch, found[name or next(iter(found))])
+    key = name or next(iter(found))
+    return summarise(batch, found[key], query, shown_name(key))
+
+
+def shown_name(key: str) -> str:
+    """The user's name for a join; the number that an unnamed one has changes with every start."""
+    return UNNAMED if key.startswith("#") else key
 
 
 def _reports(row: Any) -> Iterator[dict[str, Any]]:
     """The reports in an observed row, which Spark Connect writes as values beside a schema."""
-    fields = row.asDict()
-    return map(json.loads, fields["reports"] if "reports" in fields else fields["values"][0])
+    fields = row if isinstance(row, dict) else row.asDict()
+    found = fields["reports"] if "reports" in fields else fields["values"][0]
+    return map(json.loads, found or ())
 
 
-def summarise(batch: int, reports: Mapping[int, Mapping[str, Any]]) -> JoinMetrics:
-    """Sum the reports of the buckets and look for skew."""
-    buckets = {bucket: dict(reports[bucket]["stats"]) for bucket in sorted(reports)}
-    total: dict[str, float] = {}
+class BatchReports:
+    """The reports of a batch join, which come with its first action."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.observation = Observation(f"{PREFIX}{name}")
+        self._found: dict[str, Any] = {}
+        self._waiting: threading.Thread | None = None
+
+    def read(self) -> list[dict[str, Any]]:
+        """The reports, none where no action has ended yet."""
+        if not self._found and self._waiting is None:
+            # Spark's own reading blocks until there is something to read.
+            self._waiting = threading.Thread(target=self._wait, daemon=True)
+            self._waiting.start()
+        if self._waiting is not None:
+            self._waiting.join(SECONDS_TO_WAIT)
+            self._waiting = self._waiting if self._waiting.is_alive() else None
+        return list(_reports(self._found)) if self._found else []
+
+    def _wait(self) -> None:
+        deadline = time.monotonic() + SECONDS_TO_WAIT
+        while not self._found and time.monotonic() < deadline:
+            self._found = dict(self.observation.get)
+            time.sleep(0.05)
+
+
+_batches: WeakKeyDictionary[DataFrame, BatchReports] = WeakKeyDictionary()
+
+
+def remember_batch(joined: DataFrame, reports: BatchReports) -> DataFrame:
+    """Let `metrics` find the reports of a batch join by its DataFrame."""
+    _batches[joined] = reports
+    return joined
+
+
+def _of_batch(joined: DataFrame) -> JoinMetrics:
+    reports = _batches.get(joined)
+    if reports is None:
+        raise TidegateError(
+            "metrics takes a streaming query, or the batch DataFrame that window_join returned; "
+            "give that one, not one made of it"
+        )
+    found = {report["bucket"]: report for report in reports.read()}
+    name = shown_name(reports.name)
+    return summarise(0, found, "batch", name) if found else JoinMetrics(query="batch", join=name)
+
+
+def summarise(
+    batch: int, reports: Mapping[int, Mapping[str, Any]], query: str = "", join: str = UNNAMED
+) -> JoinMetrics:
+    """Sum the reports of the buckets and look for what deserves a warning."""
+    buckets = Buckets({bucket: Counts(reports[bucket]["stats"]) for bucket in sorted(reports)})
+    total = _no_totals()
     for stats in buckets.values():
         for name, value in stats.items():
-            total[name] = total.get(name, 0) + value
+            total[name] = total[name] + value if name in total else value
     hot = max(
         ((rows, key) for report in reports.values() for key, rows in report["hot"].items()),
         default=(0, ""),
     )
-    rows = [stats.get("rows_read", 0) for stats in buckets.values()]
-    mean = sum(rows) / len(rows)
-    total["hot_key_share"] = min(1.0, hot[0] / sum(rows)) if sum(rows) else 0.0
-    total["bucket_skew"] = max(rows) / mean if mean else 1.0
+    rows = [stats["rows_read"] for stats in buckets.values()]
+    if sum(rows):
+        total["hot_key_share"] = min(1.0, hot[0] / sum(rows))
+        total["bucket_skew"] = max(rows) * len(rows) / sum(rows)
+    streams = tuple(next((report["streams"] for report in reports.values()), ()))
+    warnings = dict.fromkeys(text for report in reports.values() for text in report["warnings"])
+    warnings |= dict.fromkeys(_warnings(total, hot[1], rows, streams))
     examples = tuple(text for report in reports.values() for text in report["examples"])
-    return JoinMetrics(batch, total, buckets, tuple(_warnings(total, hot[1], rows)), examples)
+    return JoinMetrics(batch, total, buckets, tuple(warnings), examples, query, join, streams)
 
 
-def _warnings(total: Mapping[str, float], hot_key: str, rows: list[float]) -> Iterator[str]:
+def _warnings(
+    total: Counts, hot_key: str, rows: list[float], streams: Iterable[str]
+) -> Iterator[str]:
+    yield from rejected_streams(total, streams)
     if total["hot_key_share"] > HOT_SHARE:
         yield (
             f"key {hot_key!r} carries {total['hot_key_share']:.0%} of all rows, and one key is "
@@ -167,18 +284,6 @@ def _warnings(total: Mapping[str, float], hot_key: str, rows: list[float]) -> It
         )
 
 
-def prometheus(query: StreamingQuery, name: str | None = None) -> str:
-    """Write the numbers of the join in a query in Prometheus' text format."""
-    return metrics(query, name).prometheus()
-
-
-def _prometheus_lines(buckets: Mapping[int, Mapping[str, float]]) -> Iterator[str]:
-    names = sorted({name for stats in buckets.values() for name in stats})
-    for name in names:
-        metric = "tidegate_" + "".join(c if c.isalnum() and c.isascii() else "_" for c in name)
-        kind = "gauge" if is_gauge(name) or is_peak(name) else "counter"
-        suffix = "" if kind == "gauge" else "_total"
-        yield f"# TYPE {metric}{suffix} {kind}"
-        for bucket, stats in buckets.items():
-            if name in stats:
-                yield f'{metric}{suffix}{{bucket="{bucket}"}} {stats[name]:.17g}'
+def prometheus(source: StreamingQuery | DataFrame, name: str | None = None) -> str:
+    """Write the numbers of a join in Prometheus' text format."""
+    return metrics(source, name).prometheus()

@@ -21,13 +21,20 @@ from pyspark.sql import Column
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql import types as T  # noqa: N812
 
-from tidegate.spec import Equal, JoinSpec
+from tidegate.spec import Equal, JoinSpec, TidegateError
+from tidegate.spec.units import bytes_text, require_integer
 
 RouteKind = Literal["key", "grid", "single"]
 
 # Spark's HashPartitioning takes Murmur3 with this seed, modulo the number of partitions.
 SPARK_SEED = 42
 _LOW_32 = 0xFFFFFFFF
+# A budget is cut into no more buckets than get this much each: with less, a bucket that meets a
+# few keys more than the others forgets what they have room for.
+FEWEST_ROWS = 256
+FEWEST_BYTES = 1_000_000
+# Below this no bucket keeps anything worth joining.
+SMALLEST_BYTES = 16_000
 
 
 def spark_hash(label: int) -> int:
@@ -80,22 +87,26 @@ class Routing:
     """How rows are spread, before the number of partitions is known.
 
     That number comes with the running task, not with the session that plans the query: on a
-    restart Spark keeps the partitions of the checkpoint whatever the session says.
+    restart Spark keeps the partitions of the checkpoint whatever the session says. `most` bounds
+    the buckets where a budget cannot feed one per partition.
     """
 
     kind: RouteKind
     streams: int
+    most: int | None = None
 
     @classmethod
-    def of(cls, spec: JoinSpec) -> Routing:
+    def of(cls, spec: JoinSpec, buckets: int | None = None) -> Routing:
         """Choose by key where an equality splits the join, else a grid.
 
         A count window holds the last rows of the whole stream, so it cannot be split at all.
+        `buckets` is the user's own bound.
         """
+        most = most_buckets(spec) if buckets is None else _checked_buckets(spec, buckets)
         if any(window.kind == "rows" for window in spec.windows):
-            return cls("single", len(spec.streams))
+            return cls("single", len(spec.streams), most)
         keyed = any(isinstance(predicate, Equal) for predicate in spec.predicates)
-        return cls("key" if keyed else "grid", len(spec.streams))
+        return cls("key" if keyed else "grid", len(spec.streams), most)
 
     def layout(self, partitions: int) -> Layout:
         """Lay the buckets out over a number of shuffle partitions."""
@@ -113,8 +124,29 @@ class Layout:
     def shape(self) -> tuple[int, ...]:
         """The sides of the grid; one side where a row has one bucket only."""
         if self.routing.kind == "grid":
-            return grid_shape(self.partitions, self.routing.streams)
-        return (1,) if self.routing.kind == "single" else (self.partitions,)
+            return grid_shape(self._most, self.routing.streams)
+        return (1,) if self.routing.kind == "single" else (self._most,)
+
+    @property
+    def _most(self) -> int:
+        """As many buckets as there can be: one per partition, fewer where a budget is small."""
+        return min(self.partitions, self.routing.most or self.partitions)
+
+    @property
+    def fewer(self) -> bool:
+        """Whether a small budget, not the kind of join, keeps partitions without a bucket."""
+        return self.routing.kind != "single" and self._most < self.partitions
+
+    def warnings(self, spec: JoinSpec) -> list[str]:
+        """What is to be said about the number of buckets."""
+        if not self.fewer:
+            return []
+        noun = "bucket" if self.buckets == 1 else "buckets"
+        return [
+            f"memory {spec.memory!r} is cut into {self.buckets} {noun} instead of one for each of "
+            f"the {self.partitions} shuffle partitions, since less in each would keep next to "
+            f"nothing; give more memory, or set spark.sql.shuffle.partitions to {self.buckets}"
+        ]
 
     @cached_property
     def buckets(self) -> int:
@@ -144,6 +176,39 @@ class Layout:
             return (lane,)
         cells = np.arange(self.buckets).reshape(self.shape)
         return tuple(int(cell) for cell in np.take(cells, lane, axis=stream).ravel())
+
+
+def most_buckets(spec: JoinSpec) -> int | None:
+    """Into how many buckets a budget may be cut; None where there is none.
+
+    >>> spec = JoinSpec(on="k", time="t", within="1 s", memory=1000)
+    >>> [most_buckets(spec.replace(memory=memory)) for memory in (10, 1000, "5 MB", None)]
+    [1, 3, 5, None]
+    """
+    if spec.memory_bytes is not None:
+        if spec.memory_bytes < SMALLEST_BYTES:
+            raise TidegateError(
+                f"memory {spec.memory!r} is too small for a join; give {bytes_text(SMALLEST_BYTES)}"
+                " or more, or a number of tuples"
+            )
+        return max(1, spec.memory_bytes // FEWEST_BYTES)
+    return None if spec.memory_rows is None else max(1, spec.memory_rows // FEWEST_ROWS)
+
+
+def _checked_buckets(spec: JoinSpec, buckets: int) -> int:
+    """The user's number of buckets, which the budget must be able to feed at all."""
+    if require_integer(buckets, "buckets") < 1:
+        raise TidegateError(f"buckets {buckets} is below 1; give 1 or more")
+    if spec.memory_rows is not None and spec.memory_rows < buckets:
+        needed, most = f"{buckets} tuples", spec.memory_rows
+    elif spec.memory_bytes is not None and spec.memory_bytes < buckets * SMALLEST_BYTES:
+        needed, most = bytes_text(buckets * SMALLEST_BYTES), spec.memory_bytes // SMALLEST_BYTES
+    else:
+        return buckets
+    raise TidegateError(
+        f"memory {spec.memory!r} is too small for {buckets} buckets; give {needed} or more, or at "
+        f"most {max(1, most)} buckets"
+    )
 
 
 def share(total: int, index: int, parts: int) -> int:

@@ -63,7 +63,7 @@ def configure(
     """
     check_protobuf()
     # Where Spark runs elsewhere, or already, it has found its Java.
-    if not os.environ.get("SPARK_REMOTE") and SparkSession.getActiveSession() is None:
+    if not _runs_elsewhere(builder) and SparkSession.getActiveSession() is None:
         check_java()
     # Spark starts its workers with the first `python3` of the path unless told otherwise, and that
     # one may lack the packages of this one.
@@ -75,6 +75,13 @@ def configure(
             raise TidegateError(f"partitions {partitions} is below 1; give 1 or more")
         builder = builder.config(SHUFFLE_KEY, str(partitions))
     return builder
+
+
+def _runs_elsewhere(builder: SparkSession.Builder) -> bool:
+    """Whether the session will be one of Spark Connect, with a server on another machine."""
+    options = getattr(builder, "_options", {})
+    remote = options.get("spark.remote") or os.environ.get("SPARK_REMOTE") or ""
+    return str(remote).startswith("sc:")
 
 
 def check_streaming(spark: SparkSession) -> None:

@@ -16,11 +16,10 @@ from functools import cached_property
 from typing import Any, Literal, NoReturn
 
 from tidegate.spec.options import (
-    POLICY_NAMES,
     ComparedByMeaning,
     Cpu,
     Policy,
-    choose_policy,
+    explained,
     field_names,
     fields_to_plain,
     freeze_fields,
@@ -28,6 +27,7 @@ from tidegate.spec.options import (
     refuse_unknown,
 )
 from tidegate.spec.plain import SpecError, TidegateError, from_plain
+from tidegate.spec.policy import choose_policy, policy_names, with_bucket
 from tidegate.spec.predicates import (
     INDEX_KINDS,
     Band,
@@ -65,6 +65,7 @@ __all__ = [
 ]  # fmt: skip
 
 SPEC_VERSION = 1
+POLICY_NAMES = policy_names()
 
 OutputImportance = Literal["min", "max", "sum", "product", "mean"]
 Ties = Literal["arrival", "instant"]
@@ -77,6 +78,18 @@ _LITERALS: dict[str, tuple[str, ...]] = {
 }
 
 
+# What people try who know other joins, and what is to be said to them.
+NO_SUCH_OPTION = {
+    "how": "joins are inner so far, so leave it out",
+    "window": "the window is within=, such as within='10 minutes'",
+    "key": "the columns that must be equal are on=, such as on='id'",
+    "keys": "the columns that must be equal are on=, such as on='id'",
+    "left_on": "columns of different names are on={'left': 'a', 'right': 'b'}",
+    "right_on": "columns of different names are on={'left': 'a', 'right': 'b'}",
+}
+
+
+@explained(**NO_SUCH_OPTION)
 @dataclass(frozen=True, eq=False, kw_only=True)
 class JoinSpec(ComparedByMeaning):
     """A window join, as the user asks for it.
@@ -93,7 +106,7 @@ class JoinSpec(ComparedByMeaning):
         **both ends inclusive**. A duration ("10 minutes", timedelta) for timestamps, an integer
         for integer times, or `rows(n)`: the last n tuples of the stream. 0 is allowed.
     streams
-        The names of two or more streams.
+        The names of the streams, of which this version joins two.
     memory
         None for the exact join, else the most that is ever retained (**inclusive**): a number of
         tuples, or a size ("200 MB" is 200,000,000 bytes, "200 MiB" is 209,715,200).
@@ -102,7 +115,7 @@ class JoinSpec(ComparedByMeaning):
         stream* or as a list in stream order: integers are tuples that sum to at most `memory`,
         floats are shares that sum to 1.
     policy
-        What is forgotten at capacity: a name from `POLICY_NAMES`, or a policy object.
+        What is forgotten at capacity: a name from `tidegate.policies()`, or a policy object.
     importance
         *Per stream.* The column of a tuple's importance; None counts every tuple as 1.
     output_importance
@@ -111,7 +124,7 @@ class JoinSpec(ComparedByMeaning):
         *Per stream.* "auto", "nested-loop" (serves every predicate), "hash" (equality), "btree"
         or "ttree" (equality, band), "inverted" (overlap, inner product above 0).
     cpu
-        None for no limit, or a `Cpu` budget.
+        None. Reserved for budgets of CPU time, which this version does not have.
     lateness
         How far behind the clock a tuple may come and still be joined, **inclusive**; a duration
         or an integer, as `within`; 0 fits both.
@@ -238,8 +251,8 @@ class JoinSpec(ComparedByMeaning):
 
     @cached_property
     def policy_choice(self) -> Policy:
-        """The policy as a name with parameters."""
-        return choose_policy(self.policy)
+        """The policy as a name with parameters; a given curve without a bucket gets its own."""
+        return with_bucket(choose_policy(self.policy), self.streams, self.windows)
 
     def replace(self, **changes: Any) -> JoinSpec:
         """Return a copy with some fields changed, validated anew."""
@@ -248,7 +261,7 @@ class JoinSpec(ComparedByMeaning):
 
     def to_json(self) -> str:
         """Write the spec as JSON text, as the user wrote it."""
-        known = self.policy if isinstance(self.policy, str) else self.policy_choice
+        known = self.policy if isinstance(self.policy, str) else choose_policy(self.policy)
         plain = fields_to_plain(self, policy=known)
         return json.dumps({"version": SPEC_VERSION, **plain}, allow_nan=False)
 

@@ -7,20 +7,20 @@ that its `to_dict` gives.
 from __future__ import annotations
 
 import dataclasses
+import difflib
+import functools
+import inspect
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar, cast
 
 from tidegate.spec.plain import FrozenDict, SpecError, freeze, from_plain, register, to_plain
 from tidegate.spec.predicates import per_stream
 from tidegate.spec.units import Window, nearest_hint, parse_window, require_name, require_number
 
-POLICY_NAMES: tuple[str, ...] = (
-    "random", "recent", "until-expiry", "prob", "output", "simp", "simpprob", "dimpprob", "dgl",
-    "age", "arrival-order", "value", "auto", "uniform", "eq-cluster", "pps-cluster",
-)  # fmt: skip
+Made = TypeVar("Made", bound=Callable[..., Any])
 
 _DIRECTIONS = ("adaptive", "even")
 _SPLITS = ("even", "auto", "shared")
@@ -54,6 +54,55 @@ def refuse_unknown(given: Any, known: Sequence[str], where: str) -> None:
             raise SpecError(f"{where} has no field {name!r}; {nearest_hint(name, known)}")
 
 
+def explained(**hints: str) -> Callable[[Made], Made]:
+    """Decorate a function or a class so that wrong arguments get a sentence, not a TypeError.
+
+    `hints` are names that people try, and what is to be said to them.
+    """
+
+    def decorate(made: Made) -> Made:
+        if not isinstance(made, type):
+            checked = _explaining(made, f"tidegate.{made.__name__}", hints)
+            return cast(Made, functools.wraps(made)(checked))
+        init = getattr(made, "__init__")  # noqa: B009
+        checked = _explaining(init, made.__name__, hints)
+        setattr(made, "__init__", functools.wraps(init)(checked))  # noqa: B010
+        return made
+
+    return decorate
+
+
+def option_hint(name: str, known: Sequence[str], hints: Mapping[str, str]) -> str:
+    """What to say to an unknown option: the nearest, or a hint for one that people try."""
+    near = difflib.get_close_matches(name.lower(), [*known, *hints], n=1)
+    if near and near[0] in hints:
+        return hints[near[0]]
+    return nearest_hint(name, known) if known else "it takes none"
+
+
+def _explaining(call: Callable[..., Any], where: str, hints: Mapping[str, str]) -> Any:
+    signature = inspect.signature(call)
+    known = [name for name in signature.parameters if name != "self"]
+    needed = [n for n in known if signature.parameters[n].default is inspect.Parameter.empty]
+
+    def checked(*given: Any, **named: Any) -> Any:
+        for name in named:
+            if name not in known:
+                raise SpecError(
+                    f"{where} has no option {name!r}; {option_hint(name, known, hints)}"
+                )
+        try:
+            signature.bind(*given, **named)
+        except TypeError as error:
+            wanted = ", ".join(f"{name}=" for name in needed or known)
+            raise SpecError(
+                f"{where} cannot be made of these arguments ({error}); give {wanted or 'none'}"
+            ) from None
+        return call(*given, **named)
+
+    return checked
+
+
 class ComparedByMeaning:
     """Equality and hash by normal form, so that "1 min" and "60 s" are the same wish."""
 
@@ -83,10 +132,7 @@ class Policy:
     def __post_init__(self) -> None:
         name: Any = self.name
         if not isinstance(name, str) or not name:
-            raise SpecError(
-                f"policy name {self.name!r} is not a name; give one from the list: "
-                + ", ".join(POLICY_NAMES)
-            )
+            raise SpecError(f"policy name {self.name!r} is not a name; give a text such as 'value'")
         pairs = tuple(sorted(freeze(self.parameters), key=lambda pair: str(pair[0])))
         names = [pair[0] for pair in pairs]
         if not all(isinstance(name, str) for name in names) or len(set(names)) < len(names):
@@ -128,9 +174,10 @@ class Policy:
 register("policy", Policy, Policy.to_dict, Policy.from_dict)
 
 
+@explained()
 @dataclass(frozen=True, eq=False)
 class Cpu(ComparedByMeaning):
-    """A CPU budget, counted in comparisons.
+    """A budget of CPU time, counted in comparisons; reserved: no engine of this version takes one.
 
     comparisons_per_second
         How many comparisons may be spent per second of event time; 0 or more.
@@ -197,20 +244,6 @@ class Cpu(ComparedByMeaning):
 
 
 register("cpu", Cpu, Cpu.to_dict, Cpu.from_dict)
-
-
-def choose_policy(policy: Any) -> Policy:
-    """Return what a spec's `policy` means: a known name, or any object that says what it is."""
-    if isinstance(policy, str):
-        return Policy(require_name(policy, POLICY_NAMES, "policy"))
-    if isinstance(policy, Policy):
-        return policy
-    if not isinstance(getattr(policy, "name", None), str) or not hasattr(policy, "to_dict"):
-        raise SpecError(
-            f"policy {policy!r} is not a policy; give a policy object with a name and to_dict(), "
-            f"or a name. Known: {', '.join(POLICY_NAMES)}"
-        )
-    return Policy.from_dict(policy.to_dict())
 
 
 def read_split(

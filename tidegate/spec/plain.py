@@ -22,6 +22,10 @@ class SpecError(TidegateError):
     """A `JoinSpec` or a part of it is wrong; the message names the field and what is right."""
 
 
+# Known by their public names, also where Python prints them.
+TidegateError.__module__ = SpecError.__module__ = "tidegate"
+
+
 class FrozenDict(dict[Any, Any]):
     """A dict that equals the plain dict it was made from, can be hashed and never changes."""
 

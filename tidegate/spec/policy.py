@@ -1,18 +1,20 @@
 """Policies as constructors: each name with the parameters it takes.
 
-Law: a constructor checks what it is given at once and returns a `Policy`, which is frozen, equals
-every other that means the same and comes back from JSON inside its spec. Names with a hyphen have
-an underscore here (`until_expiry`).
+Law: `PARAMETERS` is the one list of policies. A name that is added to it is accepted by every spec
+and listed by `tidegate.policies()`. A constructor checks what it is given at once and returns a
+`Policy`, which is frozen, equals every other that means the same and comes back from JSON inside
+its spec. Names with a hyphen have an underscore here (`until_expiry`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import datetime
+from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
-from tidegate.spec.options import Policy
+from tidegate.spec.options import Policy, explained
 from tidegate.spec.plain import SpecError
-from tidegate.spec.units import nearest_hint, parse_window, require_name, require_number
+from tidegate.spec.units import Window, nearest_hint, parse_window, require_name, require_number
 
 Statistics = Literal["window", "retained", "faded"]
 Form = Literal["additive", "multiplicative", "cumulative"]
@@ -20,7 +22,7 @@ Form = Literal["additive", "multiplicative", "cumulative"]
 STATISTICS = ("window", "retained", "faded")
 FORMS = ("additive", "multiplicative", "cumulative")
 
-# name -> the parameters it takes; the constructors below say what they mean.
+# The policies: name -> the parameters it takes; the constructors below say what they mean.
 PARAMETERS: dict[str, tuple[str, ...]] = {
     "random": (),
     "recent": (),
@@ -36,23 +38,70 @@ PARAMETERS: dict[str, tuple[str, ...]] = {
     "auto": (),
     "priority": ("form", "alpha", "beta", "delta", "statistics"),
 }
+# A family of policies, which means nothing without its form: only the constructor makes one.
+FAMILIES = ("priority",)
 
 
+def policy_names() -> tuple[str, ...]:
+    """The names that `JoinSpec(policy=...)` takes."""
+    return tuple(name for name in PARAMETERS if name not in FAMILIES)
+
+
+def with_bucket(policy: Policy, streams: Sequence[str], windows: Sequence[Window]) -> Policy:
+    """Cut the windows into as many buckets as a given curve has numbers, where none is given."""
+    curve = policy.get("curve")
+    if curve is None or policy.get("bucket") is not None:
+        return policy
+    curves: list[Any] = [
+        curve.get(name) if isinstance(curve, Mapping) else curve for name in streams
+    ]
+    if not all(isinstance(numbers, tuple) and numbers for numbers in curves):
+        return policy  # Whoever uses the policy says what is wrong with the curve.
+    widths = {
+        name: _width(window, len(numbers))
+        for name, window, numbers in zip(streams, windows, curves, strict=True)
+    }
+    return Policy.of(policy.name, **dict(policy.parameters), bucket=widths)
+
+
+def _width(window: Window, buckets: int) -> int | datetime.timedelta:
+    width = max(1, -(-window.size // buckets))
+    return datetime.timedelta(microseconds=width) if window.kind == "duration" else width
+
+
+def choose_policy(policy: Any) -> Policy:
+    """Return what a spec's `policy` means: a known name, or any object that says what it is."""
+    if isinstance(policy, str):
+        return Policy(require_name(policy, policy_names(), "policy"))
+    if isinstance(policy, Policy):
+        return policy
+    if not isinstance(getattr(policy, "name", None), str) or not hasattr(policy, "to_dict"):
+        raise SpecError(
+            f"policy {policy!r} is not a policy; give a policy object with a name and to_dict(), "
+            f"or a name. Known: {', '.join(policy_names())}"
+        )
+    return Policy.from_dict(policy.to_dict())
+
+
+@explained()
 def random() -> Policy:
     """Chance: what is retained is a uniform sample of the window."""
     return Policy.of("random")
 
 
+@explained()
 def recent() -> Policy:
     """The newest stay."""
     return Policy.of("recent")
 
 
+@explained()
 def until_expiry() -> Policy:
     """First come, first served: what is retained stays until it expires."""
     return Policy.of("until-expiry")
 
 
+@explained()
 def prob(
     frequencies: Mapping[str, Mapping[Any, float]] | None = None, statistics: Statistics = "window"
 ) -> Policy:
@@ -68,26 +117,31 @@ def prob(
     return _checked("prob", frequencies=frequencies, statistics=statistics)
 
 
+@explained()
 def output() -> Policy:
     """Keep the keys that have produced most results."""
     return Policy.of("output")
 
 
+@explained()
 def simp() -> Policy:
     """Importance (ojewole2006, section 4.3.1)."""
     return Policy.of("simp")
 
 
+@explained()
 def simpprob(statistics: Statistics = "window") -> Policy:
     """Importance x matches in the opposite window, at arrival (ojewole2006, section 4.3.2)."""
     return _checked("simpprob", statistics=statistics)
 
 
+@explained()
 def dimpprob(statistics: Statistics = "window") -> Policy:
     """Importance x matches in the opposite window, kept current (ojewole2006, section 4.3.3)."""
     return _checked("dimpprob", statistics=statistics)
 
 
+@explained()
 def dgl(decay: float = 0.99, gain: float = 0.1, statistics: Statistics = "window") -> Policy:
     """Importance, raised by each match, decayed by each arrival that is none (section 4.3.4).
 
@@ -104,6 +158,7 @@ def dgl(decay: float = 0.99, gain: float = 0.1, statistics: Statistics = "window
     return _checked("dgl", decay=decay, gain=gain, statistics=statistics)
 
 
+@explained()
 def age(curve: Any = None, bucket: Any = None) -> Policy:
     """The best rate of results still ahead at a tuple's age (srivastava2004, section 3.2).
 
@@ -113,7 +168,8 @@ def age(curve: Any = None, bucket: Any = None) -> Policy:
         Results per tuple in each bucket of ages, youngest first; one list, or one by stream. None
         learns the curve from a small share of the tuples.
     bucket
-        The width of a bucket: a duration, an integer, or one by stream; None is 1/20 of the window.
+        The width of a bucket: a duration, an integer, or one by stream. None cuts the window into
+        as many buckets of equal width as the curve has numbers, or into 20 where it is learned.
 
     >>> age(curve=[1, 1, 2, 1], bucket=1).get("curve")
     (1, 1, 2, 1)
@@ -121,6 +177,7 @@ def age(curve: Any = None, bucket: Any = None) -> Policy:
     return _checked("age", curve=curve, bucket=bucket)
 
 
+@explained()
 def value(
     frequencies: Mapping[str, Mapping[Any, float]] | None = None,
     curve: Any = None,
@@ -133,11 +190,13 @@ def value(
     return _checked("value", frequencies=frequencies, curve=curve, bucket=bucket)
 
 
+@explained()
 def auto() -> Policy:
     """The policy that is best for most: `value`."""
     return Policy.of("auto")
 
 
+@explained()
 def priority(
     form: Form,
     alpha: float = 1.0,
@@ -207,8 +266,6 @@ def _check_curve(policy: Policy, where: str) -> None:
     for width in widths:
         if width is not None and parse_window(width, f"{where} bucket", counts=False).size == 0:
             raise SpecError(f"{where} bucket {width!r} is 0; give more than 0")
-    if curve is not None and bucket is None:
-        raise SpecError(f"{where} a curve is given without its bucket; give the width of a bucket")
 
 
 def _check_frequencies(policy: Policy, where: str) -> None:

@@ -111,6 +111,45 @@ def parse_duration(text: str, where: str) -> int:
     return sign * total.numerator
 
 
+def duration_text(microseconds: int) -> str:
+    """Write a duration as people do; equal durations have equal texts, different ones do not.
+
+    >>> duration_text(600_000_000), duration_text(5_400_000_000), duration_text(1_500)
+    ('10 minutes', '1 hour 30 minutes', '1 millisecond 500 microseconds')
+    """
+    if microseconds < 0:
+        return f"-{duration_text(-microseconds)}"
+    parts = []
+    for name in ("day", "hour", "minute", "second", "millisecond", "microsecond"):
+        count, microseconds = divmod(microseconds, int(_DURATION_UNITS[name]))
+        if count:
+            parts.append(f"{count} {name}" + ("s" if count > 1 else ""))
+    return " ".join(parts) or "0 seconds"
+
+
+def bytes_text(size: int) -> str:
+    """Write a byte size in the largest unit in which it is a whole number.
+
+    >>> bytes_text(200_000_000), bytes_text(2_000), bytes_text(2_001)
+    ('200 MB', '2 kB', '2001 bytes')
+    """
+    for power, unit in ((4, "TB"), (3, "GB"), (2, "MB"), (1, "kB")):
+        if size and size % 1000**power == 0:
+            return f"{size // 1000**power} {unit}"
+    return f"{size} bytes"
+
+
+def window_text(window: Window) -> str:
+    """Write a window in the user's words.
+
+    >>> window_text(Window("duration", 60_000_000)), window_text(Window("rows", 5))
+    ('1 minute', '5 rows')
+    """
+    if window.kind == "duration":
+        return duration_text(window.size)
+    return f"{window.size} rows" if window.kind == "rows" else str(window.size)
+
+
 def _sum_of_parts(body: str, text: str, where: str) -> Fraction | None:
     iso = _ISO.fullmatch(body.upper())
     if iso and any(iso.groups()):

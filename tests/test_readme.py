@@ -1,0 +1,73 @@
+"""The README does what it says: its code blocks run, in order, and give what is written beside."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from pyarrow import csv, parquet
+from readme import blocks, execute, under
+
+from tidegate.cli import run
+
+ENGINE = ("In Python",)
+SHELL = ("On the command line", "The papers, reproduced")
+# Run by tests/spark/test_readme.py.
+SPARK = ("On Spark", "On a cluster", "Over Spark Connect")
+
+
+def test_every_block_is_run_by_a_test() -> None:
+    for block in blocks():
+        assert block.heading in (*ENGINE, *SHELL, *SPARK), f"no test runs line {block.line}"
+        assert block.language in ("", "python")
+
+
+def test_python_blocks() -> None:
+    names: dict[str, object] = {}
+    execute(under(*ENGINE), names)
+    result, kept, out = names["result"], names["kept"], names["out"]
+    rows = result.table.select(["ad", "at", "at_click"]).to_pylist()  # type: ignore[attr-defined]
+    assert [tuple(row.values()) for row in rows] == [(7, 1, 3), (7, 2, 3), (8, 4, 9)]
+    assert out.num_rows == 3  # type: ignore[attr-defined]
+    assert kept.stats["rows_out"] == 2  # type: ignore[attr-defined]
+    assert kept.stats["evicted"] == 3  # type: ignore[attr-defined]
+    import tidegate as tg
+
+    streams = {"view": names["views"], "click": names["clicks"]}
+    sentence = tg.regret(streams, names["spec"]).sentence  # type: ignore[arg-type]
+    said = under(*ENGINE)[-1].text.splitlines()[-1].removeprefix("# ").removesuffix(" ...")
+    assert sentence.startswith(said)
+    assert names["best"].size == 2  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("heading", SHELL)
+def test_commands(
+    heading: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    moments = pa.array([0, 1_000_000], pa.timestamp("us"))
+    parquet.write_table(pa.table({"ad": [7, 8], "at": moments}), "views.parquet")
+    csv.write_csv(pa.table({"ad": [7, 8], "at": moments}), "clicks.csv")
+    numbers = pa.table(
+        {"k": [n % 5 for n in range(90)], "t": range(90), "x": [n % 7 for n in range(90)]}
+    )
+    for name in ("a", "b"):
+        parquet.write_table(numbers, f"{name}.parquet")
+    for block in under(heading):
+        for program, *words in block.commands():
+            assert program == "tidegate"
+            assert run(words) == 0, capsys.readouterr().err
+    assert capsys.readouterr().out
+    if heading == SHELL[0]:
+        assert parquet.read_table("joined.parquet").num_rows == 2
+
+
+def test_policies_are_named() -> None:
+    import tidegate as tg
+
+    text = Path(__file__).parents[1].joinpath("README.md").read_text(encoding="utf-8")
+    assert all(f"`{name}`" in text for name in tg.policies())
