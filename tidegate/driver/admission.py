@@ -269,7 +269,7 @@ def charge(state, shed, stream, slot, key, size, priority, basis, monitor):
     member = shed.members[slot]
     member.priority = priority
     if shed.rule[0].kind == CUMULATIVE:
-        member.priority = priority / shed.queues[stream].scale
+        member.priority = worth.bounded(priority / shed.queues[stream].scale)
     member.basis = basis
     member.order = state.gate[0].order - 1
     if state.lanes[stream].is_time_window:

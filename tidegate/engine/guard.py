@@ -1,9 +1,12 @@
 """Who may use an engine, and when.
 
-Law: one caller at a time, and never after a push that was broken off. A push that fails before it
-changes anything leaves the engine as it was; from the first change on, an interrupt, an exception
-or results that are not taken to the end leave the engine unfinished, and then it refuses every
-call instead of computing on.
+Law: one call at a time, and none after a push that was broken off. A call that fails before it
+changes anything leaves the engine as it was. From the first change on, an exception, an interrupt
+at any line, or results that are not taken to the end leave the engine unfinished, and then it
+refuses every call instead of computing on.
+
+A call holds the engine from one step that cannot be divided (`setdefault`) to another (`clear`), so
+there is no line between the two at which an interrupt could leave the engine free and half done.
 """
 
 from __future__ import annotations
@@ -14,49 +17,46 @@ from contextlib import contextmanager
 
 from tidegate.spec import TidegateError
 
-_BUSY = (
-    "this engine is in the middle of a push; use one engine from one thread at a time, and take "
-    "all pieces of results() before the next call"
-)
+_BUSY = "this engine is used by another thread right now; use one engine from one thread at a time"
 _UNFINISHED = (
-    "a push of this engine was interrupted before it was finished; restore the engine from its "
-    "last snapshot, JoinEngine.restore(blob), and push again from there"
+    "a push of this engine was interrupted, or its results were not taken to the end; restore the "
+    "engine from its last snapshot, JoinEngine.restore(blob), and push again from there"
 )
+
+
+class Call:
+    """One call of an engine."""
+
+    def __init__(self) -> None:
+        self.thread = threading.get_ident()
+        self.changes = False  # has it begun to change the engine?
+        self.is_broken = False
+
+    def refusal(self) -> TidegateError:
+        """Why another call cannot be served while this one holds the engine."""
+        other = self.thread != threading.get_ident() and not self.is_broken
+        return TidegateError(_BUSY if other else _UNFINISHED)
 
 
 class Guard:
     """Guards one engine."""
 
     def __init__(self) -> None:
-        self._caller = threading.Lock()
-        self._unfinished = False
-
-    def check(self) -> None:
-        """Refuse a call while a push is under way or after one that was broken off."""
-        if self._caller.locked():
-            raise TidegateError(_BUSY)
-        if self._unfinished:
-            raise TidegateError(_UNFINISHED)
+        self._holder: dict[str, Call] = {}
 
     @contextmanager
-    def using(self) -> Iterator[None]:
-        """The engine belongs to the caller inside this block."""
-        if not self._caller.acquire(blocking=False):
-            raise TidegateError(_BUSY)
+    def using(self) -> Iterator[Call]:
+        """The engine belongs to the call inside this block."""
+        call = Call()
+        holder = self._holder.setdefault("call", call)
+        if holder is not call:
+            raise holder.refusal()
         try:
-            if self._unfinished:
-                raise TidegateError(_UNFINISHED)
-            yield
-        finally:
-            self._caller.release()
-
-    @contextmanager
-    def changing(self) -> Iterator[None]:
-        """Whatever leaves this block by an exception leaves the engine unfinished."""
-        self._unfinished = True
-        yield
-        self._unfinished = False
-
-    def undone(self) -> None:
-        """A push was undone: the engine is what it was before."""
-        self._unfinished = False
+            yield call
+        except BaseException:
+            if call.changes:
+                call.is_broken = True
+            else:
+                self._holder.clear()
+            raise
+        self._holder.clear()

@@ -27,7 +27,7 @@ from tidegate.columns.storage import declared, empty_table
 from tidegate.compiled.scratch import Scratch
 from tidegate.driver import admission, arrival, in_order, instant, leaving
 from tidegate.engine import snapshot
-from tidegate.engine.guard import Guard
+from tidegate.engine.guard import Call, Guard
 from tidegate.engine.replay import replay
 from tidegate.engine.results import Results
 from tidegate.estimate.importance import of_ones
@@ -124,8 +124,9 @@ class JoinEngine:
             A moment before which no more rows come, kept from outside (Spark): it replaces
             `clock - lateness` as the bound of expiry and lateness. It never moves back.
         """
-        pieces = list(self.results(tables, watermark=watermark))
-        return pa.concat_tables(pieces) if pieces else empty_table(self._results.schema)
+        with self._guard.using() as call:
+            pieces = list(self._take(call, tables, watermark))
+            return pa.concat_tables(pieces) if pieces else empty_table(self._results.schema)
 
     def results(self, tables: Mapping[str, Any], *, watermark: Any = None) -> Iterator[pa.Table]:
         """The same in pieces of bounded size, each made when it is asked for.
@@ -133,36 +134,38 @@ class JoinEngine:
         The rows are taken when the first piece is asked for; take all pieces, since the engine can
         do nothing else before the last.
         """
-        with self._guard.using():
-            given = {
-                self._stream(name): to_arrow(table, name, self._schemas[self._stream(name)])
-                for name, table in tables.items()
-                if table is not None
-            }
-            binding = self._binding_with({stream: table.schema for stream, table in given.items()})
-            moment = None if watermark is None else binding.moment(watermark)
-            encoded = {
-                stream: self._encode(binding, stream, table) for stream, table in given.items()
-            }
-            self._refuse_bad_rows(given, encoded)
-            # All that can be wrong with the input was found; from here on a push is finished, or
-            # the engine is not used again.
-            with self._guard.changing(), self._undone_by_failures(binding):
-                if binding is not self._binding:
-                    self._rebind(binding)
-                if moment is not None:
-                    self._set_watermark(moment)
-                    self._binding.opened_by(watermark)
-                arrivals = self._arrivals(given, encoded)
-                if arrivals is not None:
-                    pieces = self._run(arrivals)
-                    # What may still be undone is not given out.
-                    yield from list(pieces) if binding.may_raise else pieces
-                self._settle()
-                self._bytes_peak = max(self._bytes_peak, self._bytes_now())
+        with self._guard.using() as call:
+            yield from self._take(call, tables, watermark)
+
+    def _take(self, call: Call, tables: Mapping[str, Any], watermark: Any) -> Iterator[pa.Table]:
+        given = {
+            self._stream(name): to_arrow(table, name, self._schemas[self._stream(name)])
+            for name, table in tables.items()
+            if table is not None
+        }
+        binding = self._binding_with({stream: table.schema for stream, table in given.items()})
+        moment = None if watermark is None else binding.moment(watermark)
+        encoded = {stream: self._encode(binding, stream, table) for stream, table in given.items()}
+        self._refuse_bad_rows(given, encoded)
+        # All that can be wrong with the input was found; from here on a push is finished, or the
+        # engine is not used again.
+        with self._undone_by_failures(call, binding):
+            call.changes = True
+            if binding is not self._binding:
+                self._rebind(binding)
+            if moment is not None:
+                self._set_watermark(moment)
+                self._binding.opened_by(watermark)
+            arrivals = self._arrivals(given, encoded)
+            if arrivals is not None:
+                pieces = self._run(arrivals)
+                # What may still be undone is not given out.
+                yield from list(pieces) if binding.may_raise else pieces
+            self._settle()
+            self._bytes_peak = max(self._bytes_peak, self._bytes_now())
 
     @contextmanager
-    def _undone_by_failures(self, binding: Binding) -> Iterator[None]:
+    def _undone_by_failures(self, call: Call, binding: Binding) -> Iterator[None]:
         """If a theta function raises, the engine is what it was before the push.
 
         Most of them cannot raise (`Binding.may_raise`), and then nothing is written down.
@@ -175,7 +178,7 @@ class JoinEngine:
             if before is not None:
                 restored = JoinEngine.restore(before, self.spec).__dict__
                 self.__dict__.update(restored | {"_guard": self._guard, "_examples": examples})
-                self._guard.undone()
+                call.changes = False
             raise
 
     def _encode(self, binding: Binding, stream: int, table: pa.Table) -> Encoded:
@@ -421,7 +424,10 @@ class JoinEngine:
 
     def stats(self) -> dict[str, int | float]:
         """What became of every row, and what it cost: totals, and per stream as `name_stream`."""
-        self._guard.check()
+        with self._guard.using():
+            return self._stats()
+
+    def _stats(self) -> dict[str, int | float]:
         state, names = self._state, self.spec.streams
         lanes, gate = state.lanes, state.gate[0]
         unit = of_ones(gate.combine, len(names))
@@ -462,8 +468,8 @@ class JoinEngine:
 
     def snapshot(self) -> bytes:
         """All that the engine remembers, as Arrow IPC: one table of retained rows per stream."""
-        self._guard.check()
-        return self._dump()
+        with self._guard.using():
+            return self._dump()
 
     def _dump(self) -> bytes:
         counted = {

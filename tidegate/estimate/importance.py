@@ -23,6 +23,7 @@ from tidegate.estimate.frequency import FADING
 
 BINS = 256  # 2**-32 to 2**32; what lies beyond falls into the bins at the ends
 _PER_DOUBLING = 4
+LARGEST = 1e300  # of a sum of importances: far from infinity, which no difference survives
 FEW = 32.0  # results, of which the mean is as good as the expectation
 MIN, MAX, SUM, PRODUCT, MEAN = range(5)  # how importances are combined
 
@@ -55,7 +56,7 @@ def bin_of(importance):
 def observe(importances, stream, importance):
     at = bin_of(importance)
     importances.number[stream, at] += 1.0
-    importances.total[stream, at] += importance
+    importances.total[stream, at] = min(LARGEST, importances.total[stream, at] + importance)
 
 
 @part
@@ -80,7 +81,8 @@ def earn(importances, stream, combine, own, other):
     """A tuple of `stream` has met one of this importance."""
     at = bin_of(own)
     importances.fresh_results[stream, at] += 1.0
-    importances.fresh_earned[stream, at] += combined(combine, own, other)
+    earned = importances.fresh_earned[stream, at] + combined(combine, own, other)
+    importances.fresh_earned[stream, at] = min(LARGEST, earned)
 
 
 @part

@@ -77,7 +77,7 @@ def first_to_go(shed, stream, combine, weighed):
                 combine, weighed, stream, np.int64(members[slot].key), members[slot].basis,
                 members[slot].born, now, members[slot].cost,
             )  # fmt: skip
-            if priority <= members[slot].priority:
+            if not priority > members[slot].priority:
                 break
             members[slot].priority = priority
             slot = victims.first_by_tuple(shed.queues, shed.heaps, members, stream)
@@ -105,7 +105,7 @@ def stand(shed, slot):
         group = shed.groups[member.key, stream]
         if group.root < 0:
             group.queued = np.inf
-            group.queued_order = 0
+            group.queued_order = -1
         group.root = groups.insert(members, np.int64(group.root), slot)
         if group.root == slot:
             victims.reweigh(

@@ -225,9 +225,9 @@ def gain(shed, slot, own, now, window):
     matches = shed.frequency.counts[member.key, 1 - stream]
     left = worth.life_left(member.born, now, window)
     # Only ever more than before, so its entry in the queue may stay behind.
-    member.priority = (
-        member.priority / rule.delta
-        + rule.alpha * rule.beta * own * matches * left / shed.queues[stream].scale
+    gained = worth.bounded(rule.alpha * rule.beta * own * matches)
+    member.priority = worth.bounded(
+        member.priority / rule.delta + gained * left / shed.queues[stream].scale
     )
 
 

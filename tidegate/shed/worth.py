@@ -44,6 +44,13 @@ _STEP = np.uint64(0x9E3779B97F4A7C15)
 _MIX_1 = np.uint64(0xBF58476D1CE4E5B9)
 _MIX_2 = np.uint64(0x94D049BB133111EB)
 _ONE_OVER_2_53 = 1.0 / 9007199254740992.0
+_LARGEST = 1.7976931348623157e308
+
+
+@part
+def bounded(number):
+    """A priority that no importance makes infinite: in a queue, infinity says "no entry"."""
+    return min(number, _LARGEST)
 
 
 @part
@@ -90,7 +97,7 @@ def key_worth(rule, counts, key, stream):
 
 @inlined
 def group_priority(rule, worth, basis):
-    return worth + basis if rule[0].kind == ADDITIVE else worth * basis
+    return bounded(worth + basis) if rule[0].kind == ADDITIVE else bounded(worth * basis)
 
 
 @part
@@ -98,9 +105,9 @@ def basis_of(rule, own, time):
     """The part of the priority that a tuple has for itself, fixed at arrival."""
     kind = rule[0].kind
     if kind == ADDITIVE:
-        return rule[0].alpha * own + rule[0].delta * time
+        return bounded(rule[0].alpha * own + rule[0].delta * time)
     if kind == MULTIPLICATIVE:
-        return own ** rule[0].alpha * time ** rule[0].delta
+        return bounded(own ** rule[0].alpha * time ** rule[0].delta)
     if kind == PROB or kind == OUTPUT:
         return 1.0
     if kind == RANDOM or kind == CUMULATIVE:
@@ -118,8 +125,8 @@ def at_arrival(rule, counts, key, stream, own, random):
         return own
     matches = counts[key, 1 - stream]
     if kind == SIMPPROB:
-        return own * matches
-    return rule[0].alpha * own * (1.0 + rule[0].beta * matches)
+        return bounded(own * matches)
+    return bounded(rule[0].alpha * own * (1.0 + rule[0].beta * matches))
 
 
 @part
@@ -137,5 +144,5 @@ def score(
     wait = match_rate.wait_of(match_rate.waited(rates, key), rates.span[0])
     worth *= rates.wait_worth[stream, wait] * ages.worth_at(stages, stream, born, now)
     if weighed:
-        worth *= importance.worth(importances, stream, combine, own)
-    return worth / (size + rule[0].slot_price)
+        worth *= bounded(importance.worth(importances, stream, combine, own))
+    return bounded(worth / (size + rule[0].slot_price))
