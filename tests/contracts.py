@@ -157,9 +157,11 @@ def check_snapshot(case: Case, after: int) -> None:
     engine = tg.JoinEngine(case.spec)
     head = replay(replace(case, pushes=case.pushes[:after]), engine)
     restored = tg.JoinEngine.restore(engine.snapshot())
-    # Bytes may be fewer: payload that no retained tuple needs is not restored.
+    # Bytes may be fewer: payload that no retained tuple needs is not restored. They may be more by
+    # the rounding of blocks: a column whose NULLs have left is stored among those without.
     before, after_restore = dict(engine.stats()), dict(restored.stats())
-    assert after_restore.pop("memory_bytes") <= before.pop("memory_bytes")
+    rounding = 64 * sum(len(t.schema) for push in case.pushes[:1] for t in push.tables.values())
+    assert after_restore.pop("memory_bytes") <= before.pop("memory_bytes") + max(rounding, 1024)
     assert after_restore == before
     tail = replay(replace(case, pushes=case.pushes[after:]), restored)
     assert head.pushes + tail.pushes == through.pushes

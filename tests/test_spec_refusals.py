@@ -28,7 +28,7 @@ from tidegate.spec import (
 
 BAD: list[tuple[dict[str, Any], list[str]]] = [
     # streams
-    ({"streams": ("left",)}, ["streams", "fewer than 2", "two or more"]),
+    ({"streams": ("left",)}, ["streams", "fewer than 2", "give two names"]),
     ({"streams": ()}, ["streams", "fewer than 2"]),
     ({"streams": ("a", "a")}, ["streams", "'a' twice"]),
     ({"streams": ("a", "")}, ["streams", "the name ''", "not empty"]),
@@ -145,7 +145,7 @@ BAD: list[tuple[dict[str, Any], list[str]]] = [
     ({"seed": None}, ["seed None is not set"]),
     ({"seed": -1}, ["seed -1 is out of range", "0 to 2**63 - 1"]),
     ({"seed": 2**63}, ["seed", "out of range"]),
-    ({"cpu": 5}, ["cpu 5 is not a CPU budget", "Cpu(...)"]),
+    ({"cpu": 5}, ["cpu 5 is not a CPU budget; give None"]),
     ({"cpu": Cpu(5, basic_window=10)}, ["is a duration", "cpu: basic_window is an integer"]),
 ]
 

@@ -47,6 +47,7 @@ from tidegate.state.shed_arrays import shed_of
 from tidegate.windows.arrivals import Arrivals
 
 EXAMPLES_KEPT = 3
+SLACK_IN_TUPLES = 1 / 2  # of the payload alive: how much dead payload is kept
 
 
 def check_supported(spec: JoinSpec) -> None:
@@ -101,7 +102,9 @@ class JoinEngine:
         """An empty join under a binding."""
         self._binding = binding
         self._schemas = list(binding.schemas)
-        self._payloads = [None if schema is None else Payload(schema) for schema in self._schemas]
+        self._payloads = [
+            None if schema is None else self._store(schema) for schema in self._schemas
+        ]
         self._state = state_of(self.spec, binding)
         self._results = Results(binding, self._payloads)
         self._disorder = [0] * len(self.spec.streams)  # the largest of all pushes
@@ -110,6 +113,12 @@ class JoinEngine:
         if self._state.gate[0].by_bytes and self._shed is not None:
             byte_budget.check(self.spec, self._state, self._shed)
         self._count_arrays()
+
+    def _store(self, schema: pa.Schema) -> Payload:
+        """Dead payload costs rows under a budget in bytes; elsewhere moving it costs time."""
+        if self.spec.memory_bytes is None:
+            return Payload(schema, slack=SLACK_IN_TUPLES)
+        return Payload(schema, is_tight=True)
 
     # --- pushing --------------------------------------------------------------------------
 

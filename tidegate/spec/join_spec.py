@@ -170,7 +170,7 @@ class JoinSpec(ComparedByMeaning):
         freeze_fields(self)
         _check_streams(self.streams)
         if self.cpu is not None and not isinstance(self.cpu, Cpu):
-            raise SpecError(f"cpu {self.cpu!r} is not a CPU budget; give None or Cpu(...)")
+            raise SpecError(f"cpu {self.cpu!r} is not a CPU budget; give None")
         for field, known in _LITERALS.items():
             require_name(getattr(self, field), known, field)
         if not 0 <= require_integer(self.seed, "seed") < 2**63:
@@ -325,7 +325,7 @@ def _read_object(text: str | bytes) -> dict[str, Any]:
 
 def _check_streams(streams: Any) -> None:
     if not isinstance(streams, tuple):
-        raise SpecError(f"streams {streams!r} is not a list of names; give two or more names")
+        raise SpecError(f"streams {streams!r} is not a list of names; give two names")
     for name in streams:
         if not isinstance(name, str) or not name.strip():
             raise SpecError(
@@ -336,7 +336,7 @@ def _check_streams(streams: Any) -> None:
                 f"streams {streams!r} has {name!r} twice; give each stream its own name"
             )
     if len(streams) < 2:
-        raise SpecError(f"streams {streams!r} are fewer than 2; give two or more names")
+        raise SpecError(f"streams {streams!r} are fewer than 2; give two names")
 
 
 def _check_time_kinds(spec: JoinSpec) -> None:

@@ -1,4 +1,4 @@
-"""Options of a spec that are objects: a shedding policy and a CPU budget.
+"""Options of a spec that are objects: a shedding policy, and a budget of CPU time (reserved).
 
 The law: an option is frozen, equals every other that means the same, and comes back from the dict
 that its `to_dict` gives.
