@@ -21,11 +21,16 @@ from tidegate.compiled.kernel import kernel
 from tidegate.engine.warm import Case, warm
 
 @kernel
+def first(values):
+    return values[0]
+
+@kernel
 def total(values):
-    return values.sum()
+    return values.sum() + first(values)
 
 def run(kind):
     total(np.ones(3, kind))
+    first(np.ones(3, kind))  # compiled already, as part of the other, but Python calls it too
 
 if __name__ == "__main__":
     import json, sys
@@ -56,12 +61,12 @@ def warm(folder: Path, *kinds: str) -> dict[str, Any]:
 
 def test_warm_compiles_once_and_notices_what_is_gone(tmp_path: Path) -> None:
     first = warm(tmp_path, "f8", "i8")
-    assert (first["compiled"], first["functions"]) == (2, 2)
+    assert (first["compiled"], first["functions"]) == (4, 4)
     assert first["seen"] == [[1, 2], [2, 2]]
     again = warm(tmp_path, "f8", "i8")
-    assert (again["compiled"], again["functions"], again["seen"]) == (0, 2, [])
+    assert (again["compiled"], again["functions"], again["seen"]) == (0, 4, [])
     # Another list of cases is another question, but what is there is not compiled again.
-    assert warm(tmp_path, "f8", "i8", "f4")["compiled"] == 1
+    assert warm(tmp_path, "f8", "i8", "f4")["compiled"] == 2
     gone = json.loads(Path(first["record"]).read_text())[0]
     (Path(first["record"]).parent / gone).unlink()
     assert warm(tmp_path, "f8", "i8")["compiled"] == 1

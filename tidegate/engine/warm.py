@@ -200,12 +200,14 @@ def warm(
     known = _known(record)
     if known is not None:
         return Warmed(0, len(known), str(base), str(record))
-    compiled, used, not_kept = 0, set[str](), 0
-    for done, (new, files, lost) in enumerate(_outcomes(cases, processes), start=1):
+    compiled, not_kept = 0, 0
+    for done, (new, _, lost) in enumerate(_outcomes(cases, processes), start=1):
         compiled, not_kept = compiled + new, not_kept + lost
-        used.update(files)
         if progress is not None:
             progress(done, len(cases))
+    # Once more, in processes that only load: a function that was compiled as part of another, and
+    # then called from Python too, was not asked for by itself.
+    used = {file for _, files, _ in _outcomes(cases, processes) for file in files}
     if not not_kept:
         cache.write_whole(record, json.dumps(sorted(used)).encode())
     return Warmed(compiled, len(used), str(base), str(record), not_kept)
