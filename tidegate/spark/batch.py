@@ -37,8 +37,8 @@ class BatchJoin:
 
     def run(self, key: tuple[pa.Scalar, ...], packed: pa.Table) -> pa.Table:
         """Join one bucket."""
-        # Only workers that build engines load numba.
-        from tidegate.engine import JoinEngine
+        from tidegate.binding.result_schema import result_schema
+        from tidegate.columns.storage import empty_table
 
         receive_code(self.code)
         layout = self.routing.layout(partitions_of_task())
@@ -46,10 +46,11 @@ class BatchJoin:
             result, report = self._joined(layout, layout.bucket_of(key[0].as_py()), packed)
         except TidegateError as error:
             # Spark would print the traceback before the sentence, and leave out the cause.
-            result, report = JoinEngine(self.spec, self.schemas).push({}), f"{FAILED}{error}"
+            result, report = empty_table(result_schema(self.spec, self.schemas)), f"{FAILED}{error}"
         return self._carried(result, report)
 
     def _joined(self, layout: Layout, bucket: int, packed: pa.Table) -> tuple[pa.Table, str]:
+        # Only workers that build engines load numba.
         from tidegate.binding.pieces import pieces_of
         from tidegate.engine import JoinEngine
 

@@ -27,7 +27,7 @@ from tidegate.spark.inputs import WATERMARK_KEY, Inputs, key_columns, read_input
 from tidegate.spark.packing import PACKED_SPARK, Packer
 from tidegate.spark.processor import JoinPlan
 from tidegate.spark.reports import BatchReports, observed, remember_batch
-from tidegate.spark.routing import Routing, quoted
+from tidegate.spark.routing import Routing, bucket_spec, quoted
 from tidegate.spark.session import SHUFFLE_KEY, check_streaming
 from tidegate.spark.shipping import shipped
 from tidegate.spec import JoinSpec, TidegateError
@@ -91,7 +91,7 @@ def window_join(
             f"result_time {result_time!r} is already a column of the result; give another name"
         )
     routing = Routing.of(wish, buckets)
-    _warn(inputs, routing)
+    _check_budget(inputs, routing)
     # The name of an unnamed join: random, since one query may have several.
     called = name or f"#{uuid.uuid4().hex}"
     if inputs.streaming:
@@ -102,11 +102,18 @@ def window_join(
     return remember_batch(_with_result_time(joined, inputs, schema, result_time), reports)
 
 
-def _warn(inputs: Inputs, routing: Routing) -> None:
-    """Say early what the metrics will say; a restarted query may have other partitions."""
+def _check_budget(inputs: Inputs, routing: Routing) -> None:
+    """Say early what the workers and the metrics will say; a restarted query may have other
+    partitions."""
     partitions = inputs.frames[0].sparkSession.conf.get(SHUFFLE_KEY, "200")
-    for sentence in routing.layout(int(partitions or "200")).warnings(inputs.spec):
+    layout = routing.layout(int(partitions or "200"))
+    for sentence in layout.warnings(inputs.spec):
         LOG.warning("%s", sentence)
+    if inputs.spec.memory_bytes is not None:
+        from tidegate.engine import JoinEngine  # It knows what an engine needs at least.
+
+        smallest = bucket_spec(inputs.spec, layout.buckets - 1, layout.buckets)
+        JoinEngine(smallest, inputs.arrow_schemas)
 
 
 def _read_arguments(

@@ -32,9 +32,9 @@ _LOW_32 = 0xFFFFFFFF
 # A budget is cut into no more buckets than get this much each: with less, a bucket that meets a
 # few keys more than the others forgets what they have room for.
 FEWEST_ROWS = 256
-FEWEST_BYTES = 1_000_000
-# Below this no bucket keeps anything worth joining.
-SMALLEST_BYTES = 16_000
+FEWEST_BYTES = 4_000_000  # of which VALUE needs about one before it retains a row
+# Below this no engine retains anything, whatever its policy.
+SMALLEST_BYTES = 100_000
 
 
 def spark_hash(label: int) -> int:
@@ -182,7 +182,7 @@ def most_buckets(spec: JoinSpec) -> int | None:
     """Into how many buckets a budget may be cut; None where there is none.
 
     >>> spec = JoinSpec(on="k", time="t", within="1 s", memory=1000)
-    >>> [most_buckets(spec.replace(memory=memory)) for memory in (10, 1000, "5 MB", None)]
+    >>> [most_buckets(spec.replace(memory=memory)) for memory in (10, 1000, "20 MB", None)]
     [1, 3, 5, None]
     """
     if spec.memory_bytes is not None:
