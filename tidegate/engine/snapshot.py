@@ -5,12 +5,21 @@ payload and notes side by side; the schema metadata of the first holds the versi
 the counters as JSON. Under a budget a last one holds what was learned. There is no pickle. Codes
 and indexes are not written: they are made again from the payload, and slots keep their numbers, so
 that nothing depends on where a tuple stood.
+
+Behind the Arrow streams stands a footer of 34 bytes: BLAKE2b of all before it (16 bytes), their
+length (8), the version (2) and "tidegate". A snapshot that is not whole, byte by byte, is refused.
+
+Rule for later versions: a version reads all snapshots from version 3 on, or says which version of
+tidegate does. A change that an older version would misread raises VERSION; a new field with a
+default does not. `tests/data` keeps a small snapshot of each version.
 """
 
 from __future__ import annotations
 
+import hashlib
 import io
 import json
+import struct
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -30,8 +39,10 @@ from tidegate.state import arrays, indexes, join_state, shed_arrays
 from tidegate.state.join_state import State
 from tidegate.windows.lifetime import NOT_INDEXED
 
-VERSION = 2
+VERSION = 3
 _METADATA = b"tidegate"
+_MAGIC = b"tidegate"
+_FOOTER = struct.Struct("!16sQH8s")
 _UNUSED = b"tidegate_unused_slots"
 _NOTES = ("mark", "order")
 _MEMBERS = ("priority", "basis", "born", "cost", "key", "monitor")  # under a budget
@@ -132,26 +143,48 @@ def dump(
         table = saved_estimates.dump(shed)
         with pa.ipc.new_stream(sink, table.schema) as writer:
             writer.write_table(table)
-    return sink.getvalue()
+    return _sealed(sink.getvalue())
+
+
+def _sealed(body: bytes) -> bytes:
+    checksum = hashlib.blake2b(body, digest_size=16).digest()
+    return body + _FOOTER.pack(checksum, len(body), VERSION, _MAGIC)
+
+
+def _unsealed(blob: bytes) -> bytes:
+    """What stands before the footer, if it is what was written."""
+    if len(blob) < _FOOTER.size or not blob.endswith(_MAGIC):
+        raise TidegateError(
+            "this is not a tidegate snapshot, or its end is missing; give what snapshot() "
+            "returned, whole"
+        )
+    body = blob[: -_FOOTER.size]
+    checksum, length, version, _ = _FOOTER.unpack(blob[-_FOOTER.size :])
+    if version != VERSION:
+        raise TidegateError(
+            f"the snapshot has version {version}; this tidegate reads version {VERSION}"
+        )
+    if len(body) != length or hashlib.blake2b(body, digest_size=16).digest() != checksum:
+        raise TidegateError(
+            "the snapshot is damaged: it is not what snapshot() returned; restore an older one"
+        )
+    return body
 
 
 def load(blob: bytes, spec: JoinSpec | None = None) -> Saved:
     """Read a snapshot; `spec` stands in for the snapshot's own."""
-    source = pa.BufferReader(blob)
+    body = _unsealed(bytes(blob))
+    source = pa.BufferReader(body)
     try:
         tables = [pa.ipc.open_stream(source).read_all()]
         metadata = tables[0].schema.metadata or {}
         about = json.loads(metadata[_METADATA])
-        while source.tell() < len(blob):
+        while source.tell() < len(body):
             tables.append(pa.ipc.open_stream(source).read_all())
     except (pa.ArrowInvalid, KeyError, ValueError) as error:
         raise TidegateError(
             f"this is not a tidegate snapshot ({error}); give what snapshot() returned"
         ) from error
-    if about["version"] != VERSION:
-        raise TidegateError(
-            f"the snapshot has version {about['version']}; this tidegate reads version {VERSION}"
-        )
     schemas = {
         name: pa.schema([f for f in table.schema if not f.name.startswith(_MARK)])
         for name, table in zip(about["streams"], tables, strict=False)

@@ -160,7 +160,7 @@ def _buckets(spec: JoinSpec, binding: Binding, policy: Policy) -> int:
     """As many as the longest curve has; where none is given, as many whatever the units of time."""
     curves = _by_stream(spec, policy.get("curve"), "curve")
     if policy.get("bucket") is None:
-        return BUCKETS
+        return max(BUCKETS, *(len(curve) for curve in curves if curve is not None), 1)
     windows = _windows(spec, binding)
     widths = _widths(spec, binding, policy, windows)
     needed = [

@@ -1,0 +1,72 @@
+"""Snapshots are whole or refused.
+
+Law: bytes that snapshot() did not write, in whatever way they differ, are refused with one
+sentence; a snapshot of each version since the third can be read.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import tidegate as tg
+
+DATA = Path(__file__).parent / "data"
+SPEC = tg.JoinSpec(on="k", time="t", within=50, memory=8, policy="prob", lateness=2)
+
+
+def rows(begin: int) -> pa.Table:
+    t = np.arange(begin, begin + 40)
+    return pa.table({"t": t, "k": t * t % 7, "p": [f"row {n}" for n in t]})
+
+
+def engine() -> tg.JoinEngine:
+    engine = tg.JoinEngine(SPEC)
+    engine.push({"left": rows(0), "right": rows(3)})
+    return engine
+
+
+def test_every_changed_byte_is_noticed() -> None:
+    blob = engine().snapshot()
+    rng = np.random.default_rng(1)
+    for at in rng.integers(0, len(blob), 2_000):
+        changed = bytearray(blob)
+        changed[at] ^= 1 << int(rng.integers(0, 8))
+        with pytest.raises(tg.TidegateError, match="snapshot") as refusal:
+            tg.JoinEngine.restore(bytes(changed))
+        assert "\n" not in str(refusal.value)
+
+
+def test_every_cut_is_noticed() -> None:
+    blob = engine().snapshot()
+    lengths = {*range(0, len(blob), 97), *range(len(blob) - 100, len(blob))}
+    for length in sorted(lengths):
+        with pytest.raises(tg.TidegateError, match="snapshot"):
+            tg.JoinEngine.restore(blob[:length])
+    for foreign in (b"", b"nothing", b"tidegate", blob + b"x", blob + blob):
+        with pytest.raises(tg.TidegateError, match="snapshot"):
+            tg.JoinEngine.restore(foreign)
+
+
+@pytest.mark.parametrize("path", sorted(DATA.glob("snapshot-*.arrow")), ids=lambda path: path.stem)
+def test_snapshots_of_all_versions_are_read(path: Path) -> None:
+    """Written by `tests/test_snapshot.py`'s `engine` under that version."""
+    stored, fresh = tg.JoinEngine.restore(path.read_bytes()), engine()
+    pushed = {"left": rows(40), "right": rows(43)}
+    assert stored.push(pushed).to_pylist() == fresh.push(pushed).to_pylist()
+    counts = {name: n for name, n in fresh.stats().items() if not name.startswith("memory_bytes")}
+    assert {name: stored.stats()[name] for name in counts} == counts
+
+
+def test_there_is_a_snapshot_of_this_version() -> None:
+    from tidegate.engine import snapshot
+
+    assert (DATA / f"snapshot-{snapshot.VERSION}.arrow").exists()
+
+
+def test_a_snapshot_is_arrow() -> None:
+    table = pa.ipc.open_stream(engine().snapshot()).read_all()
+    assert {"t", "k", "p"} <= set(table.column_names)
