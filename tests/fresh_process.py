@@ -28,7 +28,8 @@ def total(values):
 """
 # Prints the result, and how many functions were compiled, loaded and not kept.
 CALL = """
-import json, sys
+import json, logging, sys
+logging.basicConfig()
 import numpy as np
 from small_kernels import total
 from tidegate.compiled import cache, places
