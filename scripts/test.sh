@@ -1,14 +1,18 @@
 #!/bin/sh
 # All tests. Two runs side by side, one for each core: what needs a budget's code from its first
-# test on in one, all else in the other, so that hardly anything is compiled twice. Tests marked
-# nojit run a second time as plain Python. Those that start a JVM come last and alone, since they
-# watch the clock.
+# test on in one, all else in the other. Before them all that a wheel carries is compiled, once, for
+# all runs and for the test of the wheel. Tests marked nojit run a second time as plain Python. Those
+# that start a JVM come last and alone, since they watch the clock.
 cd "$(dirname "$0")/.." || exit
 python=.venv/bin/python
 budgets="tests/test_contracts.py tests/test_cli.py tests/test_extreme_worth.py
     tests/test_interrupts.py tests/test_policies.py tests/test_policies_sketch.py
     tests/test_policies_split.py tests/test_policies_tiers.py tests/test_reproduce.py"
 beside=$(mktemp)
+printf '== compiling\n'
+$python scripts/wheel.py || exit
+TIDEGATE_CACHE=$PWD/build/compiled
+export TIDEGATE_CACHE
 trap 'rm -f "$beside"' EXIT
 
 others=

@@ -76,10 +76,7 @@ SHEDDING = WIDE.replace(memory=1050, policy="value")
 
 SCENARIOS: dict[str, Scenario] = {
     "exact": Scenario(WIDE.replace(within=600), *GROWING),
-    "trees": Scenario(WIDE.replace(on=tg.band("k", 0, 0), within=600), *GROWING),
-    "sets": Scenario(WIDE.replace(on=tg.overlap("tags", 3), within=600), *GROWING),
     "value": Scenario(SHEDDING, *GROWING),
-    "prob": Scenario(SHEDDING.replace(policy="prob", split="even"), *GROWING),
     "bytes": Scenario(SHEDDING.replace(memory="400 kB", policy="random"), *GROWING),
     "instant": Scenario(SHEDDING.replace(ties="instant", policy="dgl"), *GROWING),
     "watermark": Scenario(
@@ -93,9 +90,6 @@ SCENARIOS: dict[str, Scenario] = {
         (Push({"left": rows("left", 0, 500)}),),
         Push({"right": rows("right", 0, 100)}),
         (Push(both(500, 40)),),
-    ),
-    "compaction": Scenario(
-        WIDE.replace(within=50), (Push(both(0, 900)),), Push(both(900, 700)), (Push(both(1600, 9)),)
     ),
 }
 
