@@ -70,3 +70,19 @@ def test_there_is_a_snapshot_of_this_version() -> None:
 def test_a_snapshot_is_arrow() -> None:
     table = pa.ipc.open_stream(engine().snapshot()).read_all()
     assert {"t", "k", "p"} <= set(table.column_names)
+
+
+@pytest.mark.parametrize(
+    ("change", "sentence"),
+    [
+        ({"memory": 5}, "memory was 8 and is now 5"),
+        ({"memory": "5 MB"}, "memory was 8 and is now '5 MB'"),
+        ({"policy": "random"}, "policy was 'prob' and is now 'random'"),
+        ({"within": 60}, "within was 50 and is now 60"),
+    ],
+)
+def test_another_spec_is_refused(change: dict[str, object], sentence: str) -> None:
+    blob = engine().snapshot()
+    with pytest.raises(tg.TidegateError, match=sentence):
+        tg.JoinEngine.restore(blob, SPEC.replace(**change))
+    tg.JoinEngine.restore(blob, SPEC.replace(within={"left": 50, "right": 50}))

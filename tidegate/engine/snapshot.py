@@ -16,6 +16,7 @@ default does not. `tests/data` keeps a small snapshot of each version.
 
 from __future__ import annotations
 
+import dataclasses
 import hashlib
 import io
 import json
@@ -190,7 +191,7 @@ def load(blob: bytes, spec: JoinSpec | None = None) -> Saved:
         for name, table in zip(about["streams"], tables, strict=False)
     }
     return Saved(
-        spec=spec or _read_spec(about["spec"]),
+        spec=_chosen_spec(about["spec"], spec),
         schemas=schemas,
         counted=about["counted"],
         records=about["records"],
@@ -201,13 +202,32 @@ def load(blob: bytes, spec: JoinSpec | None = None) -> Saved:
     )
 
 
-def _read_spec(written: str | None) -> JoinSpec:
+def _chosen_spec(written: str | None, given: JoinSpec | None) -> JoinSpec:
+    """The snapshot's own spec, or the given one, which must ask for the same join."""
     if written is None:
+        if given is None:
+            raise TidegateError(
+                "the snapshot's join has a theta function that cannot be imported by name; give "
+                "restore() the spec it was made with"
+            )
+        return given
+    if given is not None and given.to_json() == written:
+        return given
+    own = JoinSpec.from_json(written)
+    if given is not None and given != own:
         raise TidegateError(
-            "the snapshot's join has a theta function that cannot be imported by name; give "
-            "restore() the spec it was made with"
+            f"the snapshot was made with another spec: {_first_difference(own, given)}; give "
+            "restore() no spec, or the one it was made with"
         )
-    return JoinSpec.from_json(written)
+    return given or own
+
+
+def _first_difference(own: JoinSpec, given: JoinSpec) -> str:
+    for field in dataclasses.fields(JoinSpec):
+        before, now = getattr(own, field.name), getattr(given, field.name)
+        if before != now:
+            return f"{field.name} was {before!r} and is now {now!r}"
+    return "its meaning differs"
 
 
 def refill(
