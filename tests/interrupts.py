@@ -140,6 +140,7 @@ Call = Callable[[tg.JoinEngine], Any]
 
 def moments(scenario: Scenario, call: Call) -> dict[Line, tuple[int, int]]:
     """The first and the last time that a call comes to each of its lines, counted in lines."""
+    call(prepared(scenario))  # code that was not loaded yet has lines of its own
     lines: list[Line] = []
     engine = prepared(scenario)
     with traced(lines.append):

@@ -266,7 +266,7 @@ def test_results_are_written_piece_by_piece(folder: Path) -> None:
     [
         (["--memory", "6", "--policy", "random", "--seed", "3"],
          {"memory": 6, "policy": "random", "seed": 3}),
-        (["--memory", "4 kB"], {"memory": "4 kB"}),
+        (["--memory", "4 MB"], {"memory": "4 MB"}),
         (["--memory", "6", "--split", "0.5,0.5"], {"memory": 6, "split": [0.5, 0.5]}),
         (["--memory", "6", "--split", "left=4,right=2"],
          {"memory": 6, "split": {"left": 4, "right": 2}}),

@@ -1,10 +1,12 @@
 """Victims come from all tiers of a queue, and are those of the slow twin.
 
 Law: the same as in `test_policies`, with a near tier of two entries. Compiled code keeps the
-constant it was compiled with, so it is the run as plain Python that shows it.
+constant it was compiled with, so only the run as plain Python shows it.
 """
 
 from __future__ import annotations
+
+import os
 
 import pytest
 from hypothesis import given, settings
@@ -17,6 +19,7 @@ STANDING = ["simp", "prob", "simpprob", "dgl", "value"]  # in queues, by tuple o
 
 
 @pytest.mark.nojit
+@pytest.mark.skipif(os.environ.get("NUMBA_DISABLE_JIT") != "1", reason="shown as plain Python")
 @pytest.mark.parametrize("name", STANDING)
 @settings(max_examples=FEW)
 @given(data=st.data())

@@ -51,7 +51,7 @@ def test_every_cut_is_noticed() -> None:
             tg.JoinEngine.restore(foreign)
 
 
-@pytest.mark.parametrize("path", sorted(DATA.glob("snapshot-*.arrow")), ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", sorted(DATA.glob("snapshot-*.bin")), ids=lambda path: path.stem)
 def test_snapshots_of_all_versions_are_read(path: Path) -> None:
     """Written by `tests/test_snapshot.py`'s `engine` under that version."""
     stored, fresh = tg.JoinEngine.restore(path.read_bytes()), engine()
@@ -64,7 +64,7 @@ def test_snapshots_of_all_versions_are_read(path: Path) -> None:
 def test_there_is_a_snapshot_of_this_version() -> None:
     from tidegate.engine import snapshot
 
-    assert (DATA / f"snapshot-{snapshot.VERSION}.arrow").exists()
+    assert (DATA / f"snapshot-{snapshot.VERSION}.bin").exists()
 
 
 def test_a_snapshot_is_arrow() -> None:
