@@ -84,7 +84,9 @@ def see_key(state, shed, arrivals, stream, arrival, moment):
     if arrivals.matchable[arrival]:
         key = learning.key_for(shed, arrivals.code[arrival])
     frequency.hold(book.keys, key)
-    learning.count_in(shed, stream, moment, key)
+    # A count window of no tuples never holds the arrival, not even until the next one comes.
+    lives = state.lanes[stream].is_time_window or state.lanes[stream].window > 0
+    learning.count_in(shed, stream, moment, key, lives)
 
 
 @inlined

@@ -175,7 +175,7 @@ def count_out(shed, stream, horizon):
 
 
 @inlined
-def count_in(shed, stream, moment, key):
+def count_in(shed, stream, moment, key, lives):
     """Add a new tuple to the counts of its key."""
     book = shed.frequency
     statistics = shed.rule[0].statistics
@@ -184,7 +184,8 @@ def count_in(shed, stream, moment, key):
         if key != frequency.NO_KEY:
             match_rate.see_key(shed.rates, book.counts, stream, key)
     if statistics == frequency.WINDOW:
-        frequency.log_line(book.pages, book.log, book.keys, book.counts, stream, moment, key)
+        if lives:
+            frequency.log_line(book.pages, book.log, book.keys, book.counts, stream, moment, key)
     elif statistics == frequency.FADED or statistics == frequency.SKETCHED:
         if key != frequency.NO_KEY and shed.rule[0].kind != OUTPUT:
             book.counts[key, stream] += 1.0
