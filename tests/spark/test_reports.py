@@ -146,7 +146,7 @@ def test_small_budgets_are_cut_into_few_buckets(
         assert set(found.buckets) == {0}
         caplog.clear()
     assert kept["2"] == kept["24"] > 0
-    for memory, words in (("400 B", "give 16 kB or more"), ("0 B", "give 16 kB or more")):
+    for memory, words in (("400 B", "give 100 kB or more"), ("0 B", "give 100 kB or more")):
         with pytest.raises(TidegateError, match=words):
             window_join(*frames(spark), memory=memory, **WINDOW)
     with pytest.raises(TidegateError, match=r"too small for 9 buckets; give 9 tuples or more, or"):

@@ -108,16 +108,16 @@ def test_a_budget_is_cut_into_no_more_buckets_than_it_feeds(memory: int, partiti
 
 
 def test_bytes_and_grids_are_cut_likewise() -> None:
-    spec = JoinSpec(on="k", time="t", within="1 s", memory="5 MB")
+    spec = JoinSpec(on="k", time="t", within="1 s", memory="20 MB")
     assert Routing.of(spec).layout(200).buckets == 5
     assert Routing.of(spec.replace(on=band("x", 0, 1))).layout(200).shape == (2, 2)
     assert Routing.of(spec.replace(memory=None)).layout(200).buckets == 200
-    assert Routing.of(spec.replace(memory="40 KB")).layout(200).buckets == 1
+    assert Routing.of(spec.replace(memory="400 KB")).layout(200).buckets == 1
     assert Routing.of(spec, 7).layout(200).buckets == 7
     single = Routing.of(spec.replace(within=rows(5))).layout(200)
     assert single.buckets == 1
     assert single.warnings(spec) == []
-    with pytest.raises(TidegateError, match="memory '9 KB' is too small for a join; give 16 kB"):
+    with pytest.raises(TidegateError, match="memory '9 KB' is too small for a join; give 100 kB"):
         Routing.of(spec.replace(memory="9 KB"))
-    with pytest.raises(TidegateError, match="give 160 kB or more, or at most 2 buckets"):
-        Routing.of(spec.replace(memory="40 KB"), 10)
+    with pytest.raises(TidegateError, match="give 1 MB or more, or at most 4 buckets"):
+        Routing.of(spec.replace(memory="400 KB"), 10)
