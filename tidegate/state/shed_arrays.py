@@ -52,7 +52,7 @@ def shed_of(spec: JoinSpec, binding: Binding, state: State) -> Shed | None:
     recipe = recipes.recipe_of(policy)
     streams, slots = len(spec.streams), len(state.slots)
     statistics = recipes.statistics_of(policy)
-    lines = log_lines(spec)
+    lines = log_lines(spec) if recipe.keyed else 1
     keys = keys_for(slots, lines) if recipe.keyed else 0
     buckets = _buckets(spec, binding, policy) if recipe.aged else 0
     rising = int(recipe.kind == shed_records.UNTIL_EXPIRY)
