@@ -16,7 +16,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from contracts import Case, Push, results_of, tuple_by_tuple
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from naive_policies import ShedJoin
 from naive_value import WatchedJoin, twin_of
@@ -72,11 +72,27 @@ def nanoseconds_per_unit(schemas: dict[str, pa.Schema]) -> int:
     return 1 if fine else 1000
 
 
+def beyond_signed(case: Case, schemas: dict[str, pa.Schema]) -> bool:
+    """Does an unsigned number above 2**63 - 1 stand beside a signed column? To the engine it can
+    match nothing, as NULL; the twins see no types and take it for a key that never came."""
+    names = [name for schema in schemas.values() for name in schema.names if name.startswith("k")]
+    for name in set(names):
+        kinds = {schema.field(name).type for schema in schemas.values() if name in schema.names}
+        if pa.uint64() in kinds and len(kinds) > 1:
+            tables = [table for push in case.pushes for table in push.tables.values()]
+            for table in tables:
+                if table.schema.field(name).type == pa.uint64():
+                    if any(v is not None and v >= 2**63 for v in table[name].to_pylist()):
+                        return True
+    return False
+
+
 def check_victims(case: Case) -> ShedJoin:
     """Engine and twin agree after each push; returns the twin."""
     # A stream whose columns show up late may change the codes of keys; counts of keys that have no
     # retained tuple are lost then, which the twins do not follow.
     schemas = {name: table.schema for push in case.pushes for name, table in push.tables.items()}
+    assume(not beyond_signed(case, schemas))
     engine = tg.JoinEngine(case.spec, schemas)
     twin = twin_of(case.spec, nanoseconds_per_unit(schemas))
     for push in case.pushes:
