@@ -16,7 +16,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from contracts import Case, Push, results_of, tuple_by_tuple
-from hypothesis import assume, given, settings
+from hypothesis import assume, currently_in_test_context, given, settings
 from hypothesis import strategies as st
 from naive_policies import ShedJoin
 from naive_value import WatchedJoin, twin_of
@@ -92,7 +92,8 @@ def check_victims(case: Case) -> ShedJoin:
     # A stream whose columns show up late may change the codes of keys; counts of keys that have no
     # retained tuple are lost then, which the twins do not follow.
     schemas = {name: table.schema for push in case.pushes for name, table in push.tables.items()}
-    assume(not beyond_signed(case, schemas))
+    if currently_in_test_context():
+        assume(not beyond_signed(case, schemas))
     engine = tg.JoinEngine(case.spec, schemas)
     twin = twin_of(case.spec, nanoseconds_per_unit(schemas))
     for push in case.pushes:
