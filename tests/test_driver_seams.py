@@ -50,6 +50,7 @@ def test_results_of_one_arrival_in_many_pieces(
     whole = engine_of(options)
     expected = whole.push(tables())
     monkeypatch.setattr(results, "OUTPUT_ROOM", 3)
+    monkeypatch.setattr(results, "SMALL_ROOM", 3)
     engine = engine_of(options)
     pieces = list(engine.results(tables()))
     assert max(piece.num_rows for piece in pieces) == 3
@@ -59,8 +60,8 @@ def test_results_of_one_arrival_in_many_pieces(
 
 def test_a_part_of_the_window() -> None:
     class Narrow(tg.JoinEngine):
-        def _work(self, arrivals: Any) -> Any:
-            work = super()._work(arrivals)
+        def _work(self, arrivals: Any, scratch: Any) -> Any:
+            work = super()._work(arrivals, scratch)
             work.part[:] = 5, 10
             return work
 
@@ -83,8 +84,8 @@ def test_departures_are_reported(options: dict[str, Any]) -> None:
 
     engine = engine_of(options, Reporting)
     engine._state.gate[0].reports_left = 1
-    room = engine._results.room()
-    engine._results._scratch = room._replace(left=np.zeros((2 * ROWS + 2, 3), np.int64))
+    room, left_rows = engine._results.room, np.zeros((2 * ROWS + 2, 3), np.int64)
+    engine._results.room = lambda scratch: room(scratch)._replace(left=left_rows)  # type: ignore[method-assign]
     engine.push(tables())
     stats = engine.stats()
     for why, name in ((leaving.EXPIRED, "expired"), (leaving.EVICTED, "evicted")):

@@ -1,9 +1,9 @@
 """The columns that tuples carry along: stored as they came, gathered only for output.
 
 Law: a row has an *address* of its own from the moment it is appended until it is moved or dies;
-the rows of a push have the highest. During a push its rows are gathered from the pushed table; once
-it is settled, the store shares no memory with that table. Then what is held is at most 1 + `slack`
-of the bytes of the rows alive, plus a few KB per column, and `nbytes` is what is held.
+the rows of a push have the highest. Once a push is settled, the store shares no memory with the
+pushed table, what is held is at most 1 + `slack` of the bytes of the rows alive, plus a few KB per
+column, and `nbytes` is what is held.
 
 Nothing changes before everything that can fail is done: `settle` only plans (`settling`), `accept`
 takes the plan into use, and `forget_push` undoes what was appended since.
@@ -20,12 +20,13 @@ from numpy.typing import NDArray
 
 from tidegate.columns.pages import return_unused_pages
 from tidegate.columns.picking import picked
-from tidegate.columns.segments import Addresses, Segment
+from tidegate.columns.segments import Addresses, Segment, Sources
 from tidegate.columns.settling import Plan, Settling
-from tidegate.columns.sizes import fixed_row_size, held_bytes, row_sizes
+from tidegate.columns.sizes import fixed_row_size, held_bytes
 from tidegate.columns.storage import Codec, empty_table
 
 SLACK = 1 / 8  # of the bytes alive: how much dead payload may be held
+MOST_DIE = 8  # times the rows alive: of a larger push only the rows that are left are copied
 LARGEST_SEGMENT = 1 << 30  # bytes: Arrow's plain strings end at 2 GB in one array
 RELEASED = 1 << 19  # bytes that may be unused before the pools are asked to return their pages
 
@@ -38,6 +39,7 @@ class Settlement(NamedTuple):
     plan: Plan
     codecs: list[Codec]
     categories_used: int
+    alive: int
 
 
 class Payload:
@@ -66,12 +68,15 @@ class Payload:
         self._codecs = [Codec(kind) for kind in schema.types]
         names = [str(at) for at in range(len(schema))]
         storage = pa.schema(zip(names, [codec.storage for codec in self._codecs], strict=True))
+        self._kinds = storage.types
         self._row_size = fixed_row_size(storage)
         self._segments: list[Segment] = []  # what has settled, in order of address
         self._pushed: list[Segment] = []  # rows of the push that is under way
+        self._sources: Sources | None = None  # all segments, once somebody has asked
         self._next = 0
         self._before: tuple[int, list[pa.Array]] = (0, [])
         self._categories_used = 0  # bytes, when they were last cleaned
+        self._alive = 0  # rows, when the last push was settled
         self._known_dead = (0, 0.0)  # rows and bytes, when the rows alive were last looked at
         self._in_order = True
         self._in_use = 0  # bytes, at most since pages were last returned
@@ -86,9 +91,14 @@ class Payload:
         return sum(segment.rows for segment in self._all())
 
     @property
+    def mean_row_bytes(self) -> float:
+        """Of all rows stored, dead ones included."""
+        return sum(segment.nbytes for segment in self._all()) / max(1, self.rows)
+
+    @property
     def nbytes(self) -> int:
         """Bytes of memory that are held."""
-        arrays = [array for segment in self._all() for array in segment.arrays]
+        arrays = [array for segment in self._all() for array in segment.all_arrays()]
         return held_bytes([*arrays, *_category_values(self._codecs)])
 
     def _all(self) -> list[Segment]:
@@ -97,21 +107,21 @@ class Payload:
     # --- a push ---------------------------------------------------------------------------
 
     def append(self, table: pa.Table, kept: NDArray[np.bool_] | None = None) -> int:
-        """Take the rows of a push, or those of `kept`; returns the address of the first.
-
-        They are gathered from the given table until they are settled.
-        """
+        """Take the rows of a push, or those of `kept`; returns the address of the first."""
         if not self._pushed:
             self._before = (self._next, _category_values(self._codecs))
         base = self._next
+        self._sources = None
         mask = None if kept is None else pa.array(kept)
-        step = -(-table.num_rows // -(-max(table.nbytes, 1) // LARGEST_SEGMENT))
-        for begin in range(0, table.num_rows, max(step, 1)):
+        step = max(1, int(table.num_rows * LARGEST_SEGMENT / max(table.nbytes, 1)))
+        packs = table.num_rows <= MOST_DIE * self._alive
+        for begin in range(0, table.num_rows, step):
             part = None if mask is None else mask.slice(begin, step)
             arrays = self._encoded(table.slice(begin, step), part)
             rows = len(arrays[0]) if arrays else 0
             if rows:
-                self._pushed.append(Segment(self._next, arrays, rows))
+                pushed = Segment(self._next, rows, self._kinds, arrays)
+                self._pushed += pushed.in_parts(max(self._alive, rows)) if packs else [pushed]
                 self._next += rows
         return base
 
@@ -125,7 +135,7 @@ class Payload:
 
     def pushed_sizes(self) -> NDArray[np.int64]:
         """Bytes of each row of the push, in order of address."""
-        sizes = [row_sizes(segment.as_table()) for segment in self._pushed]
+        sizes = [np.rint(segment.row_sizes()).astype(np.int64) for segment in self._pushed]
         return np.concatenate(sizes) if sizes else np.zeros(0, np.int64)
 
     def forget_push(self) -> None:
@@ -133,6 +143,7 @@ class Payload:
         if self._pushed:
             self._next, values = self._before
             self._pushed = []
+            self._sources = None
             _set_categories(self._codecs, values)
 
     def store(self, table: pa.Table) -> int:
@@ -159,9 +170,7 @@ class Payload:
             The addresses of all rows alive, in the order in which they are to be stored. Asked
             only if too many dead rows may stand among those alive.
         """
-        settling = Settling(
-            self._segments, self._pushed, self._row_size, self._slack, self._next, self._in_order
-        )
+        settling = Settling(self._all(), self._row_size, self._slack, self._next, self._in_order)
         plan = settling.plan(alive_rows, alive_from, alive, self._known_dead)
         codecs, used = self._codecs, self._categories_used
         held = held_bytes(_category_values(codecs))
@@ -170,7 +179,7 @@ class Payload:
             recoded = [segment.recoded(self._codecs, codecs) for segment in plan.segments]
             plan = plan._replace(segments=recoded)
             used = held_bytes(_category_values(codecs))
-        return Settlement(plan.moved, plan.addresses, plan, codecs, used)
+        return Settlement(plan.moved, plan.addresses, plan, codecs, used, alive_rows)
 
     def accept(self, settlement: Settlement) -> None:
         """Take a plan into use; the caller writes down the new addresses."""
@@ -178,9 +187,11 @@ class Payload:
         dropped = sum(s.held for s in self._segments if id(s) not in staying)
         self._segments = settlement.plan.segments
         self._pushed = []
+        self._sources = None
         self._next = settlement.plan.end
         self._known_dead = settlement.plan.known_dead
         self._in_order = settlement.plan.in_order
+        self._alive = settlement.alive
         self._codecs = settlement.codecs
         self._categories_used = settlement.categories_used
         self._return_pages(dropped)
@@ -204,7 +215,9 @@ class Payload:
         schema = pa.schema([self.schema.field(at) for at in wanted])
         if len(addresses) == 0 or not wanted:
             return empty_table(schema)
-        arrays = picked(self._all(), addresses, wanted)
+        if self._sources is None:
+            self._sources = Sources(self._all())
+        arrays = picked(self._sources, addresses, wanted)
         decoded = [self._codecs[at].decoded(a) for at, a in zip(wanted, arrays, strict=True)]
         return pa.Table.from_arrays(decoded, schema=schema)
 

@@ -20,15 +20,19 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from tidegate.columns.picking import homes_of, moved
-from tidegate.columns.segments import Addresses, Segment, merged
+from tidegate.columns.picking import moved
+from tidegate.columns.segments import (
+    Addresses,
+    Segment,
+    Sources,
+    are_packed_alike,
+    largest_part,
+    merged,
+)
 
 SPARE_BYTES = 4096  # may be held besides: cleaning for less costs more than it frees
-PARTS = 8  # a segment holds at most such a part of the rows alive, so that it can leave as a whole
-SMALL = 4096  # rows: segments below are not divided
 RUN = 8  # so many segments of like size are merged
 MANY = 64  # with more segments the smallest are cleaned too
-NEARLY_ALL = 63 / 64  # a pushed table of which so much lives is copied as it is
 NOBODY = np.zeros(0, np.int64)
 
 
@@ -51,12 +55,12 @@ class Plan(NamedTuple):
 class Settling:
     """What a plan is made from."""
 
-    settled: Sequence[Segment]
-    pushed: Sequence[Segment]
+    segments: Sequence[Segment]
     row_size: float | None  # where all rows take the same
     slack: float
     end: int
     in_order: bool = True
+    spare: float = SPARE_BYTES
 
     def plan(
         self,
@@ -68,21 +72,19 @@ class Settling:
         """See `Payload.settle`."""
         if not self.in_order:
             alive_from = 0  # then no address says anything about others
-        settled = [segment for segment in self.settled if segment.end > alive_from]
-        pushed = [segment for segment in self.pushed if segment.end > alive_from]
-        both = settled + pushed
-        front = max(0, alive_from - both[0].base) if both else 0
-        among = sum(segment.rows for segment in both) - front - alive_rows
+        segments = [segment for segment in self.segments if segment.end > alive_from]
+        front = max(0, alive_from - segments[0].base) if segments else 0
+        among = sum(segment.rows for segment in segments) - front - alive_rows
         if among <= 0:
-            return self._in_line(settled, pushed, front, alive_rows, (0, 0.0))
+            return self._in_line(segments, front, alive_rows, (0, 0.0))
         # Half of what may be dead for those at the front, half for those among the alive.
-        halved = replace(self, slack=self.slack / 2)
-        if halved._too_many(both, among, known_dead):
-            return self._looked_at(settled, pushed, alive())
-        return halved._in_line(settled, pushed, front, alive_rows, known_dead)
+        halved = replace(self, slack=self.slack / 2, spare=self.spare / 2)
+        if halved._too_many(segments, among, known_dead):
+            return self._looked_at(segments, alive())
+        return halved._in_line(segments, front, alive_rows, known_dead)
 
     def _allowed(self, alive_bytes: float) -> float:
-        return self.slack * alive_bytes + SPARE_BYTES
+        return self.slack * alive_bytes + self.spare
 
     def _too_many(
         self, segments: Sequence[Segment], among: int, known_dead: tuple[int, float]
@@ -98,50 +100,40 @@ class Settling:
 
     def _in_line(
         self,
-        settled: Sequence[Segment],
-        pushed: Sequence[Segment],
+        segments: list[Segment],
         front: int,
         alive_rows: int,
         known_dead: tuple[int, float],
     ) -> Plan:
-        kept = list(settled)
-        if kept and front:
-            dead = kept[0].size_of_first(front)
-            total = sum(segment.nbytes for segment in (*settled, *pushed))
-            if dead > self._allowed(total - dead):
-                kept[0] = kept[0].part(front, kept[0].rows)
-            front = 0
-        for segment in pushed:
-            kept += _divided(segment, front, alive_rows)
-            front = 0
-        in_order = self.in_order or not kept
-        return Plan(_merged(kept, alive_rows), NOBODY, NOBODY, self.end, known_dead, in_order)
+        if front:
+            dead = segments[0].size_of_first(front)
+            total = sum(segment.nbytes for segment in segments)
+            if segments[0].block is None or dead > self._allowed(total - dead):
+                segments[0] = segments[0].packed(front, segments[0].rows)
+        segments = [part for segment in segments for part in segment.in_parts(alive_rows)]
+        in_order = self.in_order or not segments
+        return Plan(_merged(segments, alive_rows), NOBODY, NOBODY, self.end, known_dead, in_order)
 
     # --- with all addresses alive ---------------------------------------------------------
 
-    def _looked_at(
-        self, settled: Sequence[Segment], pushed: Sequence[Segment], alive: Addresses
-    ) -> Plan:
-        both = [*settled, *pushed]
-        homes = homes_of(both, alive)
-        shares = self._shares(both, alive, homes)
-        clean, dead = self._to_clean(both, len(settled), shares)
-        stay = [at for at in range(len(both)) if at not in clean and shares[at] > 0]
-        kept: list[Segment] = []
-        for at in stay:
-            is_pushed = at >= len(settled)
-            kept += _divided(both[at], 0, len(alive)) if is_pushed else [both[at]]
-        is_moved = np.zeros(len(both), np.bool_)
+    def _looked_at(self, segments: Sequence[Segment], alive: Addresses) -> Plan:
+        sources = Sources(segments)
+        homes = sources.homes_of(alive)
+        shares = self._shares(segments, alive, homes)
+        clean, dead = self._to_clean(segments, shares)
+        stay = [at for at in range(len(segments)) if at not in clean and shares[at] > 0]
+        kept = [segments[at] for at in stay]
+        is_moved = np.zeros(len(segments), np.bool_)
         is_moved[list(clean)] = True
         movers = np.flatnonzero(is_moved[homes])
         base = kept[-1].end if kept else 0  # what was there before is gone
-        fresh = _fresh(both, alive[movers], base, _largest(len(alive)))
+        fresh = _fresh(sources, alive[movers], base, largest_part(len(alive)))
         addresses = np.arange(base, base + len(movers), dtype=np.int64)
         known = (sum(s.rows for s in kept) - (len(alive) - len(movers)), dead)
-        segments = _merged(kept + fresh, len(alive))
+        merged_all = _merged(kept + fresh, len(alive))
         # In order: if all have moved, or only those that came last.
-        in_order = not stay or (self.in_order and stay[-1] < min(clean, default=len(both)))
-        return Plan(segments, movers, addresses, base + len(movers), known, in_order)
+        in_order = not stay or (self.in_order and stay[-1] < min(clean, default=len(segments)))
+        return Plan(merged_all, movers, addresses, base + len(movers), known, in_order)
 
     def _shares(
         self, segments: Sequence[Segment], alive: Addresses, homes: NDArray[np.int16]
@@ -159,14 +151,14 @@ class Settling:
         return shares
 
     def _to_clean(
-        self, segments: Sequence[Segment], settled: int, shares: Sequence[float]
+        self, segments: Sequence[Segment], shares: Sequence[float]
     ) -> tuple[set[int], float]:
         """The segments whose rows are moved, and the bytes of the dead that stay."""
         alive_bytes = sum(s.nbytes * share for s, share in zip(segments, shares, strict=True))
         dead = [s.nbytes * (1 - share) for s, share in zip(segments, shares, strict=True)]
-        pushed = range(settled, len(segments))
-        clean = {at for at in pushed if 0 < shares[at] < NEARLY_ALL}
-        staying = {at for at, share in enumerate(shares) if share > 0} - clean
+        some = {at for at, share in enumerate(shares) if share > 0}
+        clean = {at for at in some if segments[at].block is None}
+        staying = some - clean
         left = sum(dead[at] for at in staying)
         if left > self._allowed(alive_bytes):
             for at in sorted(staying, key=lambda at: shares[at]):
@@ -180,26 +172,13 @@ class Settling:
         return clean, max(left, 0.0)
 
 
-def _fresh(
-    segments: Sequence[Segment], addresses: Addresses, base: int, step: int
-) -> list[Segment]:
+def _fresh(sources: Sources, addresses: Addresses, base: int, step: int) -> list[Segment]:
     """Copies of the rows at these addresses, which get new ones from `base` on."""
     fresh = []
     for begin in range(0, len(addresses), step):
         part = addresses[begin : begin + step]
-        fresh.append(Segment(base + begin, moved(segments, part), len(part)))
+        fresh.append(moved(sources, part, base + begin))
     return fresh
-
-
-def _largest(alive_rows: int) -> int:
-    return max(SMALL, alive_rows // PARTS)
-
-
-def _divided(segment: Segment, front: int, alive_rows: int) -> list[Segment]:
-    """Copies of the rows of a segment from `front` on, in parts that can leave one by one."""
-    step = _largest(alive_rows)
-    begins = range(front, segment.rows, step)
-    return [segment.part(begin, min(begin + step, segment.rows)) for begin in begins]
 
 
 def _merged(segments: list[Segment], alive_rows: int) -> list[Segment]:
@@ -209,8 +188,10 @@ def _merged(segments: list[Segment], alive_rows: int) -> list[Segment]:
         if run < 2:
             return segments
         last = segments[-run:]
-        arrays = merged([segment.arrays for segment in last])
-        joined = Segment(last[0].base, arrays, sum(segment.rows for segment in last))
+        if are_packed_alike(last):
+            joined = merged(last)
+        else:
+            joined = moved(Sources(last), np.arange(last[0].base, last[-1].end), last[0].base)
         segments = [*segments[:-run], joined]
 
 
@@ -222,8 +203,8 @@ def _run_of_small(segments: Sequence[Segment], alive_rows: int) -> int:
         like = run == 0 or segment.rows < RUN * segments[-1].rows
         if not is_next or not like:
             break
-        if rows + segment.rows > _largest(alive_rows):  # full
-            return run if 2 * rows >= _largest(alive_rows) else 0
+        if rows + segment.rows > largest_part(alive_rows):  # full
+            return run if 2 * rows >= largest_part(alive_rows) else 0
         rows += segment.rows
         run += 1
     return run if run >= RUN else 0

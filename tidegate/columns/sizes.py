@@ -7,7 +7,7 @@ counts each block of memory once and in full, also where only a slice of it is u
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 import pyarrow as pa
@@ -17,22 +17,14 @@ from numpy.typing import NDArray
 from tidegate.columns.storage import is_list, list_parts
 
 Sizes = NDArray[np.float64] | float
-_VALIDITY = 1 / 8  # a bit per value, whether this push has NULLs or not
+VALIDITY = 1 / 8  # a bit per value, whether this push has NULLs or not
 
 
-def row_sizes(table: pa.Table) -> NDArray[np.int64]:
-    """Bytes that each row of a table in stored form takes."""
-    return np.rint(exact_row_sizes(table)).astype(np.int64)
-
-
-def exact_row_sizes(table: pa.Table) -> NDArray[np.float64]:
-    """The same with eighths of a byte."""
-    sizes = np.zeros(table.num_rows, np.float64)
-    for column in table.columns:
-        begin = 0
-        for chunk in column.chunks:
-            sizes[begin : begin + len(chunk)] += _value_sizes(chunk)
-            begin += len(chunk)
+def row_sizes(arrays: Sequence[pa.Array], rows: int) -> NDArray[np.float64]:
+    """Bytes that each row of columns in stored form takes, with eighths of a byte."""
+    sizes = np.zeros(rows)
+    for array in arrays:
+        sizes += _value_sizes(array)
     return sizes
 
 
@@ -54,15 +46,15 @@ def _value_sizes(array: pa.Array) -> Sizes:
         return 0.0
     if kind in (pa.string(), pa.binary(), pa.large_string(), pa.large_binary()):
         lengths = pc.binary_length(array).fill_null(0).to_numpy(zero_copy_only=False)
-        return lengths + (4.0 if kind in (pa.string(), pa.binary()) else 8.0) + _VALIDITY
+        return lengths + (4.0 if kind in (pa.string(), pa.binary()) else 8.0) + VALIDITY
     if pa.types.is_struct(kind):
         inner = [_value_sizes(child) for child in array.flatten()]
-        return sum(inner, _VALIDITY)
+        return sum(inner, VALIDITY)
     if pa.types.is_fixed_size_list(kind):
         return _fixed_list_sizes(array)
     if pa.types.is_map(kind) or is_list(kind):
         return _list_sizes(array)
-    return kind.bit_width / 8 + _VALIDITY
+    return kind.bit_width / 8 + VALIDITY
 
 
 def _list_sizes(array: pa.Array) -> NDArray[np.float64]:
@@ -74,15 +66,15 @@ def _list_sizes(array: pa.Array) -> NDArray[np.float64]:
         content = np.diff(np.concatenate([[0.0], np.cumsum(inner)])[offsets])
     if array.null_count:
         content[array.is_null().to_numpy(zero_copy_only=False)] = 0
-    return content + (8.0 if pa.types.is_large_list(array.type) else 4.0) + _VALIDITY
+    return content + (8.0 if pa.types.is_large_list(array.type) else 4.0) + VALIDITY
 
 
 def _fixed_list_sizes(array: pa.Array) -> Sizes:
     size = array.type.list_size
     inner = _value_sizes(array.values.slice(array.offset * size, len(array) * size))
     if isinstance(inner, float):
-        return inner * size + _VALIDITY
-    return inner.reshape(len(array), size).sum(axis=1) + _VALIDITY
+        return inner * size + VALIDITY
+    return inner.reshape(len(array), size).sum(axis=1) + VALIDITY
 
 
 def held_bytes(arrays: Iterable[pa.Array]) -> int:

@@ -24,7 +24,7 @@ from tidegate.binding.spec_records import INVERTED
 from tidegate.columns.intake import to_arrow
 from tidegate.columns.payload import Payload
 from tidegate.columns.storage import declared, empty_table
-from tidegate.compiled.scratch import Scratch
+from tidegate.compiled.scratch import Scratch, borrowed
 from tidegate.driver import admission, arrival, in_order, instant, leaving
 from tidegate.engine import snapshot
 from tidegate.engine.guard import Call, Guard
@@ -108,7 +108,6 @@ class JoinEngine:
         self._state = state_of(self.spec, binding)
         self._results = Results(binding, self._payloads)
         self._disorder = [0] * len(self.spec.streams)  # the largest of all pushes
-        self._scratch = Scratch()
         self._shed = shed_of(self.spec, binding, self._state)
         if self._state.gate[0].by_bytes and self._shed is not None:
             byte_budget.check(self.spec, self._state, self._shed)
@@ -158,16 +157,16 @@ class JoinEngine:
         self._refuse_bad_rows(given, encoded)
         # All that can be wrong with the input was found; from here on a push is finished, or the
         # engine is not used again.
-        with self._undone_by_failures(call, binding):
+        with self._undone_by_failures(call, binding), borrowed() as scratch:
             call.changes = True
             if binding is not self._binding:
                 self._rebind(binding)
             if moment is not None:
-                self._set_watermark(moment)
+                self._set_watermark(moment, self._results.room(scratch))
                 self._binding.opened_by(watermark)
-            arrivals = self._arrivals(given, encoded)
+            arrivals = self._arrivals(given, encoded, scratch)
             if arrivals is not None:
-                pieces = self._run(arrivals)
+                pieces = self._run(arrivals, scratch)
                 # What may still be undone is not given out.
                 yield from list(pieces) if binding.may_raise else pieces
             self._settle()
@@ -260,16 +259,16 @@ class JoinEngine:
                     "nothing of this push was taken; bad_rows='count' drops and counts such rows"
                 )
 
-    def _set_watermark(self, moment: int) -> None:
+    def _set_watermark(self, moment: int, output: Output) -> None:
         state = self._state
         if not state.pool[0].tracked:
             arrays.start_tracking(state)
         state.gate[0].external = 1
         state.gate[0].watermark = max(int(state.gate[0].watermark), moment)
-        leaving.expire_now(state, self._shed, self._results.room())
+        leaving.expire_now(state, self._shed, output)
 
     def _arrivals(
-        self, given: Mapping[int, pa.Table], encoded: Mapping[int, Encoded]
+        self, given: Mapping[int, pa.Table], encoded: Mapping[int, Encoded], scratch: Scratch
     ) -> Arrivals | None:
         """Store the payload of the rows that can be joined, and line them up."""
         parts: dict[int, Encoded] = {}
@@ -295,7 +294,7 @@ class JoinEngine:
             return None
         nothing = select(part, np.zeros(0, np.int64))
         complete = [parts.get(stream, nothing) for stream in range(len(self.spec.streams))]
-        return arrivals_of(complete, rows, np.concatenate(sizes), self._scratch)
+        return arrivals_of(complete, rows, np.concatenate(sizes), scratch)
 
     def _count_rejected(self, stream: int, table: pa.Table, part: Encoded) -> None:
         seen = np.zeros(table.num_rows, np.bool_)
@@ -311,9 +310,9 @@ class JoinEngine:
 
     # --- running --------------------------------------------------------------------------
 
-    def _run(self, arrivals: Arrivals) -> Iterator[pa.Table]:
-        work = self._work(arrivals)
-        output = self._results.room()
+    def _run(self, arrivals: Arrivals, scratch: Scratch) -> Iterator[pa.Table]:
+        work = self._work(arrivals, scratch)
+        output = self._results.room(scratch)
         drive = self._driver()
         need = -1
         while need != admission.DONE:
@@ -331,7 +330,7 @@ class JoinEngine:
             else:
                 self._departures(output)
                 if output.filled[RESULTS]:
-                    yield self._results.drain(output, self._state.gate[0])
+                    yield from self._results.drain(output, self._state.gate[0])
 
     def _departures(self, output: Output) -> None:
         """Take note of the tuples that left, where the join reports them; no join does so far."""
@@ -360,7 +359,7 @@ class JoinEngine:
         """Shed what a budget that was made smaller has no room for."""
         self._count_arrays()
         if self._shed is not None:
-            admission.trim(self._state, self._shed, self._results.room())
+            admission.trim(self._state, self._shed, self._results.room(Scratch()))
 
     def _count_arrays(self) -> None:
         """Under a budget in bytes: what the arrays take is not left for payload."""
@@ -384,7 +383,7 @@ class JoinEngine:
             "totals": np.zeros((capacity if inverted else 1, 2)),
         }
 
-    def _work(self, arrivals: Arrivals) -> Work:
+    def _work(self, arrivals: Arrivals, scratch: Scratch) -> Work:
         groups = len(arrivals.time) if self.spec.ties == "instant" else 0
         return Work(
             cursor=arrivals.begin.copy(),
@@ -392,7 +391,7 @@ class JoinEngine:
             part=np.full((len(self.spec.streams), 2), ALL_AGES, np.int64),
             **self._candidates(),
             group=np.zeros((groups, 3), np.int64),
-            bucket=in_order.room_for_buckets(self._scratch, len(arrivals.time)),
+            bucket=in_order.room_for_buckets(scratch, len(arrivals.time)),
             hashed=np.zeros(1, np.int64),
         )
 

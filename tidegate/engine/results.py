@@ -7,7 +7,7 @@ not counted.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -21,10 +21,13 @@ from tidegate.columns.encoding import family, plain_array
 from tidegate.columns.payload import Payload
 from tidegate.columns.storage import some_rows
 from tidegate.compiled.layout import Records
+from tidegate.compiled.scratch import Scratch
 from tidegate.estimate.importance import of_ones
 from tidegate.state.join_state import RESULTS, Output
 
-OUTPUT_ROOM = 1 << 16  # results of one piece
+OUTPUT_ROOM = 1 << 18  # results of one piece, at most; larger pieces are not made faster
+SMALL_ROOM = 1 << 16  # the same under a budget in bytes, where this room should not outweigh it
+PIECE_BYTES = 1 << 25  # of the rows of one piece, about; fewer rows where they are wide
 _SAME_BITS = ("integer", "date", "timestamp", "timestamp with time zone")
 
 
@@ -37,7 +40,6 @@ class Results:
         self._payloads = payloads
         self._importance = np.zeros(0)
         self._columns = self._columns_to_gather()
-        self._scratch: Output | None = None
 
     def _columns_to_gather(self) -> list[list[int]]:
         """Of each stream; a key that has the bits of the first stream's key is left out."""
@@ -64,30 +66,36 @@ class Results:
             for schema, name in zip(self._binding.schemas, names, strict=True)
         ]
 
-    def room(self) -> Output:
+    def room(self, scratch: Scratch) -> Output:
         """Where a driver writes results; its pages are used again and again."""
-        if self._scratch is None:
-            self._scratch = Output(
-                rows=np.empty((len(self._payloads), OUTPUT_ROOM), np.int64),
-                importance=np.empty(OUTPUT_ROOM, np.float64),
-                left=np.empty((0, 3), np.int64),
-                filled=np.zeros(2, np.int64),
-            )
-        return self._scratch
+        streams = len(self._payloads)
+        size = OUTPUT_ROOM if self._binding.spec.memory_bytes is None else SMALL_ROOM
+        return Output(
+            rows=scratch.array("rows of results", streams * size, np.int64).reshape(streams, size),
+            importance=scratch.array("importance of results", size, np.float64),
+            left=np.empty((0, 3), np.int64),
+            filled=np.zeros(2, np.int64),
+        )
 
-    def drain(self, output: Output, gate: Records) -> pa.Table:
-        """The results so far as a table; the output is empty then.
+    def drain(self, output: Output, gate: Records) -> Iterator[pa.Table]:
+        """The results so far as tables of bounded size; the output is empty then.
 
         `gate` is the record of the join: its options, and its counts of results.
         """
         count = int(output.filled[RESULTS])
         output.filled[RESULTS] = 0
-        parts = self._gathered([rows[:count] for rows in output.rows])
+        width = sum(p.mean_row_bytes for p in self._payloads if p is not None)
+        step = max(1, min(count, int(PIECE_BYTES / max(width, 1.0))))
+        for begin in range(0, count, step):
+            yield self._piece(output, begin, min(begin + step, count), gate)
+
+    def _piece(self, output: Output, begin: int, end: int, gate: Records) -> pa.Table:
+        parts = self._gathered([rows[begin:end] for rows in output.rows])
         columns = [column for part in parts for column in part]
         if gate.has_importance:
-            importance = output.importance[:count].copy()
+            importance = output.importance[begin:end].copy()
         else:
-            importance = self._same_importance(count, gate.combine)
+            importance = self._same_importance(end - begin, gate.combine)
         table = pa.Table.from_arrays([*columns, pa.array(importance)], schema=self.schema)
         return self._without_false_matches(table, parts, importance, gate)
 
