@@ -24,8 +24,16 @@ NEVER = None
 # --- how often keys came -----------------------------------------------------------------
 
 
+def faded(count: float) -> float:
+    """Four fifths of a count, in whole sixteenths."""
+    return (int(count * 16) * 4 // 5) / 16
+
+
 class FadingCounts:
-    """Tuples by key and stream, old ones for less; rare keys that nobody holds are forgotten."""
+    """Tuples by key and stream, old ones for less; rare keys that nobody holds are forgotten.
+
+    When a key was seen is known only as long as somebody holds it.
+    """
 
     def __init__(self) -> None:
         self.counts: dict[Hashable, list[float]] = {}
@@ -34,9 +42,10 @@ class FadingCounts:
     def of(self, key: Hashable, stream: int) -> float:
         return self.counts[key][stream] if key in self.counts else 0.0
 
-    def see(self, key: Hashable, stream: int, now: int) -> None:
-        if key not in self.counts:
-            self.counts[key], self.moments[key] = [0.0, 0.0], (NEVER, NEVER)
+    def see(self, key: Hashable, stream: int, now: int, is_held: bool) -> None:
+        self.counts.setdefault(key, [0.0, 0.0])
+        if not is_held:
+            self.moments[key] = (NEVER, NEVER)
         last, _ = self.moments[key]
         if last != now:
             self.moments[key] = now, last
@@ -44,9 +53,9 @@ class FadingCounts:
 
     def fade(self, held: set[Hashable]) -> None:
         for key in list(self.counts):
-            self.counts[key] = [count * FADE for count in self.counts[key]]
+            self.counts[key] = [faded(count) for count in self.counts[key]]
             if key not in held and max(self.counts[key]) < 0.75:
-                del self.counts[key], self.moments[key]
+                del self.counts[key]
 
 
 # --- age curves --------------------------------------------------------------------------

@@ -16,7 +16,7 @@ from typing import Any
 
 import naive
 from naive import Arrival, NaiveJoin, length, missing, plain
-from naive_estimates import added
+from naive_estimates import added, faded
 
 from tidegate.shed import learning
 from tidegate.spec import Equal, JoinSpec
@@ -156,7 +156,7 @@ class ShedJoin(NaiveJoin):
             if self.quiet >= learning.SMALLEST_FADE and 5 * elapsed > period:
                 held = {self.key(other) for other in self.alive}
                 for key in {key for _, key in self.sketch}:
-                    counts = [self.sketch.pop((s, key), 0.0) * 0.8 for s in range(2)]
+                    counts = [faded(self.sketch.pop((s, key), 0.0)) for s in range(2)]
                     if max(counts) >= 0.75 or key in held:
                         self.sketch.update({(s, key): counts[s] for s in range(2)})
                 self.faded, self.quiet = self.moment, 0

@@ -138,6 +138,7 @@ class ValueJoin(WatchedJoin):
         self.refresh_in, self.quiet, self.faded = 1, 0, 0
         self.seen_of, self.now_of = [0, 0], [0, 0]  # as of the last arrival that was seen
         self.scores: dict[int, float] = {}
+        self.being_taken: list[Arrival] = []
         self.exposed: dict[int, tuple[int, int, int]] = {}
 
     def score(self, arrival: Arrival) -> float:
@@ -167,7 +168,8 @@ class ValueJoin(WatchedJoin):
         self.tick()
         if key is not NOTHING:
             self.rates[stream].weight += 1.0
-            self.keys.see(key, stream, self.wait_clock)
+            self.keys.see(key, stream, self.wait_clock, key in self.held())
+        self.being_taken.append(arrival)
         if self.spec.importance_columns is not None:
             self.importances.see(stream, arrival.importance)
         self.refresh_in -= 1
@@ -188,7 +190,8 @@ class ValueJoin(WatchedJoin):
             self.refresh_in, self.quiet, self.faded = 1, 0, self.moment
 
     def held(self) -> set[Hashable]:
-        return {self.key(other) for other in self.alive}
+        """The keys of tuples that are retained or being taken."""
+        return {self.key(other) for other in (*self.alive, *self.being_taken)}
 
     def fade_after(self) -> int:
         timed = [s for s in range(2) if self.spec.windows[s].kind != "rows"]
@@ -278,6 +281,10 @@ class ValueJoin(WatchedJoin):
         return (self.scores[arrival.taken], arrival.importance, arrival.taken)
 
     rank_auto = rank_value
+
+    def admit(self, arrival: Arrival) -> None:
+        self.being_taken.clear()  # all tuples of an instant are seen before the first is admitted
+        super().admit(arrival)
 
     def appraise(self, arrival: Arrival) -> None:
         self.scores[arrival.taken] = self.score(arrival)

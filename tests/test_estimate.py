@@ -15,6 +15,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from naive import output_importance
+from naive_estimates import faded
 from standalone import Standalone
 
 from tidegate.estimate import age_curve, frequency, importance, match_rate
@@ -35,51 +36,69 @@ COMBINE = ("min", "max", "sum", "product", "mean")
 
 
 def fed(book: frequency.Frequency, codes: list[int], lines: int) -> None:
-    """A window of the last `lines` codes of stream 0."""
+    """A window of the last `lines` codes of stream 0; each key is let go at once."""
     for moment, code in enumerate(np.array(codes, np.int64)):
-        key = frequency.oldest_line(book.pages, book.log, 0, moment - lines + 1)
-        if key >= 0:
-            book.counts[key, 0] -= 1.0
-            frequency.let_go(book.book, book.table, book.keys, key)
-        key = frequency.find_or_add(book.book, book.table, book.keys, book.counts, code)
-        frequency.log_line(book.pages, book.log, book.keys, book.counts, 0, moment, key)
+        while frequency.is_due(book, 0, moment - lines + 1):
+            frequency.count_out(book, 0)
+        key = frequency.find_or_add(book, code)
+        frequency.hold(book.keys, key)
+        frequency.log_line(book, 0, moment, key)
+        frequency.let_go(book, key)
 
 
 @given(st.lists(st.integers(-4, 12), max_size=80), st.integers(1, 9))
 def test_a_log_counts_what_a_window_holds(codes: list[int], lines: int) -> None:
-    book = frequency.empty(2, 16, lines, frequency.WINDOW)
+    book = frequency.empty(2, 2, lines, frequency.WINDOW, most_rare=64)
     fed(book, codes, lines)
     expected = Counter(codes[-lines:])
-    for code in np.arange(-4, 13):
-        key = frequency.find(book.table, book.keys, code)
-        assert (key > 0) == (code in expected)
-        if key > 0:
-            assert book.counts[key, 0] == expected[code]
-    assert book.book[0].used == len(expected)
-    frequency.give_up_log(book.book, book.pages, book.log, book.keys)
+    assert book.book[0].rare == len(expected)
+    assert not book.book[0].used
+    frequency.give_up_log(book)
     assert book.pages[0].length == 0
-    assert not book.keys.references.any()
-    assert book.counts[:, 0].sum() == expected.total()
+    for code in np.arange(-4, 13):
+        key = frequency.find_or_add(book, code)
+        frequency.hold(book.keys, key)
+        assert book.counts[key, 0] == expected[code]
+        assert book.counts[key, 1] == 0.0
+        frequency.let_go(book, key)
 
 
-@given(st.lists(st.integers(0, 500), max_size=200), st.integers(1, 20))
-def test_a_table_without_room_says_so_and_keeps_what_it_has(codes: list[int], room: int) -> None:
-    book = frequency.empty(2, room, 1, frequency.FADED)
+@given(st.lists(st.integers(0, 500), max_size=300), st.integers(16, 80))
+def test_rare_keys_fade_when_their_table_is_full(codes: list[int], room: int) -> None:
+    book = frequency.empty(2, 1, 1, frequency.FADED, most_rare=room)
     known: dict[int, float] = {}
     for code in codes:
-        key = frequency.find_or_add(book.book, book.table, book.keys, book.counts, code)
-        assert (key == frequency.FULL) == (code not in known and len(known) == room)
-        if key == frequency.FULL:
-            frequency.fade(book.book, book.table, book.keys, book.counts)
-            faded = {code: count * frequency.FADING for code, count in known.items()}
-            known = {c: n for c, n in faded.items() if n >= frequency.FADED_AWAY}
-        else:
-            book.counts[key, 1] += 1.0
-            known[code] = known.get(code, 0.0) + 1.0
-        for code, count in known.items():
-            key = frequency.find(book.table, book.keys, code)
-            assert key > 0
-            assert book.counts[key, 1] == count
+        key = frequency.find_or_add(book, code)
+        frequency.hold(book.keys, key)
+        assert book.counts[key, 1] == known.pop(code, 0.0)
+        book.counts[key, 1] += 1.0
+        count = float(book.counts[key, 1])
+        if 8 * (len(known) + 1) > 7 * room:
+            while 4 * len(known) > 3 * room:
+                known = {c: faded(n) for c, n in known.items() if faded(n) >= 0.75}
+        frequency.let_go(book, key)
+        known[code] = count
+        assert book.book[0].rare == len(known)
+
+
+@given(st.lists(st.tuples(st.integers(0, 30), st.integers(0, 1)), max_size=120))
+def test_counts_survive_being_rare_and_growing(seen: list[tuple[int, int]]) -> None:
+    book = frequency.empty(2, 1, 1, frequency.FADED, most_rare=1024)
+    book = frequency.with_rare(book, 4, book.marks[:0], book.tallies[:0])
+    known: dict[int, list[float]] = {}
+    for at, (code, stream) in enumerate(seen):
+        while frequency.needs_lines(book):
+            book = frequency.with_more_rare(book)
+        key = frequency.find_or_add(book, code)
+        frequency.hold(book.keys, key)
+        assert list(book.counts[key]) == known.get(code, [0.0, 0.0])
+        book.counts[key, stream] += 1.0
+        known[code] = list(map(float, book.counts[key]))
+        frequency.let_go(book, key)
+        if at % 11 == 10:
+            frequency.fade(book)
+            known = {c: [faded(n) for n in counts] for c, counts in known.items()}
+            known = {c: counts for c, counts in known.items() if max(counts) >= 0.75}
 
 
 @given(

@@ -31,7 +31,6 @@ PLAIN = os.environ.get("NUMBA_DISABLE_JIT") == "1"
 def check(data: st.DataObject, policies: list[object]) -> None:
     case = data.draw(shed_cases(data.draw(st.sampled_from(policies))))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(shed_arrays, "SMALLEST_LOG", 1)
         patch.setattr(shed_arrays, "LARGEST_LOG", data.draw(st.integers(1, 4)))
         if PLAIN:
             patch.setattr(learning, "SMALLEST_FADE", data.draw(st.integers(1, 4)))

@@ -15,7 +15,7 @@ from tidegate.compiled.kernel import inlined, kernel, part, step
 from tidegate.driver.leaving import EVICTED, EXPIRED, REFUSED, count, expire_by_count, leave
 from tidegate.driver.observing import importance_of, key_of, settle_key
 from tidegate.driver.prefetching import warm_victim
-from tidegate.estimate import age_curve
+from tidegate.estimate import age_curve, frequency
 from tidegate.index import inverted, trees
 from tidegate.shed import ages, budget, victims, worth
 from tidegate.shed.shed_records import BY_AGE, BY_KEY, CUMULATIVE, RANDOM, VALUE
@@ -23,13 +23,13 @@ from tidegate.state.indexes import enter_index
 from tidegate.state.join_state import DEPARTURES
 from tidegate.windows import lifetime
 
-DONE, NEED_SLOTS, NEED_NODES, NEED_ARENA, NEED_OUTPUT = range(5)
+DONE, NEED_SLOTS, NEED_NODES, NEED_ARENA, NEED_OUTPUT, NEED_RARE = range(6)
 NO_VISITOR = -1
 LAST = 2  # precedence of a monitor: it goes after all others
 
 
 @inlined
-def missing_room(state, arrivals, output, stream, arrival):
+def missing_room(state, shed, arrivals, output, stream, arrival):
     """What must grow or be drained before this arrival can be taken; DONE if nothing."""
     missing = DONE
     kind = state.lanes[stream].index
@@ -45,6 +45,9 @@ def missing_room(state, arrivals, output, stream, arrival):
             items += arrivals.spans[arrival, term, 1]
         if state.arena_used[0] + items > len(state.arena):
             missing = NEED_ARENA
+    if missing == DONE and shed is not None:
+        if frequency.needs_lines(shed.frequency):
+            missing = NEED_RARE
     if state.gate[0].reports_left:
         # One arrival can make all retained tuples leave, and itself.
         if len(output.left) - output.filled[DEPARTURES] <= state.pool[0].alive:

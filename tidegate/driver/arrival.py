@@ -51,7 +51,7 @@ def run(state, shed, arrivals, work, output):
                 continue
             look_ahead(state, shed, arrivals, stream, arrival)
             expire(state, shed, output)
-            missing = missing_room(state, arrivals, output, stream, arrival)
+            missing = missing_room(state, shed, arrivals, output, stream, arrival)
             if missing != DONE:
                 return missing
             find(state, arrivals, work, stream, arrival)

@@ -89,7 +89,7 @@ def run(state, shed, arrivals, work, output):
         stream = work.group[progress[PLACE], STREAM]
         arrival = work.group[progress[PLACE], ARRIVAL]
         if phase == ADMIT:
-            missing = missing_room(state, arrivals, output, stream, arrival)
+            missing = missing_room(state, shed, arrivals, output, stream, arrival)
             if missing == NEED_OUTPUT:
                 return missing
             take(state, stream)
@@ -98,7 +98,7 @@ def run(state, shed, arrivals, work, output):
         else:
             if progress[FOUND] == NOTHING_FOUND:
                 if phase == PAIRS:
-                    missing = missing_room(state, arrivals, output, stream, arrival)
+                    missing = missing_room(state, shed, arrivals, output, stream, arrival)
                     if missing != DONE:
                         return missing
                 find(state, arrivals, work, stream, arrival)

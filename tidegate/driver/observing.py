@@ -62,10 +62,10 @@ def see_key(state, shed, arrivals, stream, arrival, moment):
                 horizon = state.gate[0].watermark - window
             else:
                 horizon = shed.queues[lane].seen - window
-            if learning.is_due(book.pages, book.log, lane, horizon):
+            if frequency.is_due(book, lane, horizon):
                 learning.count_out(shed, lane, horizon)
         if book.pages[stream].length == book.log.shape[1]:
-            frequency.give_up_log(book.book, book.pages, book.log, book.keys)
+            frequency.give_up_log(book)
             rule[0].statistics = frequency.SKETCHED
             rule[0].faded = state.gate[0].clock
             rule[0].quiet = 0
@@ -95,7 +95,7 @@ def key_of(shed, arrivals, arrival):
     key = np.int64(frequency.NO_KEY)
     if shed.rule[0].keyed and arrivals.matchable[arrival]:
         book = shed.frequency
-        key = max(key, frequency.find(book.table, book.keys, arrivals.code[arrival]))
+        key = max(key, frequency.find(book, arrivals.code[arrival]))
     return key
 
 
@@ -130,5 +130,4 @@ def matched(state, shed, arrivals, arrival, work, stream, count):
 def settle_key(shed, key):
     """The arrival is admitted or gone: its key is held only by what remembers it."""
     if shed.rule[0].keyed:
-        book = shed.frequency
-        frequency.let_go(book.book, book.table, book.keys, key)
+        frequency.let_go(shed.frequency, key)

@@ -85,16 +85,14 @@ def warm_met(state, shed, other, next_):
 def warm_keys(shed, stream, far, near, next_):
     """The keys of the next arrivals and of those soon counted out; by key, whom they will join."""
     book = shed.frequency
-    frequency.warm_place(book.table, far)
-    key = np.int64(max(0, book.table[frequency.place_of(book.table, near)]))
-    layout.warm(book.keys, key)
-    key = np.int64(max(0, book.table[frequency.place_of(book.table, next_)]))
-    warm_root(shed, key, stream)
+    frequency.warm_place(book, frequency.mark_of(far))
+    layout.warm(book.keys, frequency.likely_key(book, frequency.mark_of(near)))
+    warm_root(shed, frequency.likely_key(book, frequency.mark_of(next_)), stream)
     if shed.rule[0].statistics == frequency.WINDOW:
-        key = frequency.line_ahead(book.pages, book.log, stream, FAR)
+        frequency.warm_place(book, frequency.line_ahead(book, stream, FAR))
+        key = frequency.likely_key(book, frequency.line_ahead(book, stream, NEAR))
         layout.warm(book.keys, key)
-        key = frequency.line_ahead(book.pages, book.log, stream, NEAR)
-        frequency.warm_place(book.table, book.keys[key].code)
+        key = frequency.likely_key(book, frequency.line_ahead(book, stream, NEXT))
         warm_root(shed, key, 1 - stream)
 
 

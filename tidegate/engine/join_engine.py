@@ -324,6 +324,9 @@ class JoinEngine:
             elif need == admission.NEED_NODES:
                 self._state = arrays.with_more_nodes(self._state)
                 self._count_arrays()
+            elif need == admission.NEED_RARE and self._shed is not None:
+                self._shed = shed_arrays.with_more_rare(self._shed)
+                self._fit_budget(output)
             elif need == admission.NEED_ARENA:
                 self._state = arrays.with_tidy_arena(self._state, _largest_set(arrivals))
                 self._count_arrays()
@@ -355,11 +358,11 @@ class JoinEngine:
             self._shed = shed_arrays.with_more_slots(shed, capacity)
         self._count_arrays()
 
-    def _fit_budget(self) -> None:
-        """Shed what a budget that was made smaller has no room for."""
+    def _fit_budget(self, output: Output) -> None:
+        """Shed what a budget has no room for, because it was made smaller or arrays have grown."""
         self._count_arrays()
         if self._shed is not None:
-            admission.trim(self._state, self._shed, self._results.room(Scratch()))
+            admission.trim(self._state, self._shed, output)
 
     def _count_arrays(self) -> None:
         """Under a budget in bytes: what the arrays take is not left for payload."""
@@ -506,7 +509,7 @@ class JoinEngine:
         engine._state, engine._shed = snapshot.refill(
             engine._state, engine._shed, engine._binding, engine._payloads, saved
         )
-        engine._fit_budget()
+        engine._fit_budget(engine._results.room(Scratch()))
         return engine
 
 

@@ -1,7 +1,9 @@
 """What shedding has learned, on paper: one row for each array.
 
-Law: options come from the spec, never from here; what can be made from the members (heaps, groups,
-stages, the table of keys) is made anew. So a restored join names the same victims.
+Law: options come from the spec, never from here; what can be computed from the members (heaps,
+groups, stages, which keys have a record) is computed again. So a restored join names the same
+victims. Until version 3 every key that was counted had a record; those without a member become
+rare when they are read.
 """
 
 from __future__ import annotations
@@ -28,12 +30,11 @@ _RATES = (
     "clock",
 )  # fmt: skip
 _WATCH = ("alive", "lives", "waited", "known")
-_BOOK = ("used", "first_free", "fresh", "statistics")
+_KEYS = ("code", "next_free")
 
 
-def _parts(shed: Shed, fresh: int) -> dict[str, Any]:
-    """The arrays to keep, as views; of keys only the `fresh` ones ever used."""
-    book = shed.frequency
+def _parts(shed: Shed) -> dict[str, Any]:
+    """The arrays to keep whose size the options tell, as views."""
     parts: dict[str, Any] = {f"rule.{name}": shed.rule[name] for name in _RULE}
     parts |= {f"queues.{name}": shed.queues[name] for name in _QUEUE}
     if shed.rule[0].aged:
@@ -43,15 +44,32 @@ def _parts(shed: Shed, fresh: int) -> dict[str, Any]:
         for name in ("sums", "squares", "busy", "life"):
             parts[f"curve.{name}"] = getattr(shed.curve, name)
         parts |= {f"watch.{name}": shed.curve.watch[name] for name in _WATCH}
-    if shed.rule[0].keyed and book.book[0].statistics != frequency.GIVEN:
-        parts |= {f"book.{name}": book.book[name] for name in _BOOK}
-        parts |= {f"keys.{name}": book.keys[name][:fresh] for name in book.keys.dtype.names or ()}
-        parts["counts"] = book.counts[:fresh]
     if shed.rule[0].kind == VALUE:
         parts |= {f"importances.{name}": part for name, part in shed.importances._asdict().items()}
         parts |= {f"rates.{name}": getattr(shed.rates, name) for name in _RATES}
+    return parts
+
+
+def _counted(shed: Shed) -> dict[str, Any]:
+    """What is known of keys, but for those that the user told."""
+    book = shed.frequency
+    fresh = int(book.book[0].fresh)
+    parts: dict[str, Any] = {f"keys.{name}": book.keys[name][:fresh] for name in _KEYS}
+    parts["counts"] = book.counts[:fresh]
+    parts["book.statistics"] = book.book["statistics"]
+    is_rare = book.marks != 0
+    parts["rare.lines"] = np.array([len(book.marks)])
+    parts["rare.marks"], parts["rare.tallies"] = book.marks[is_rare], book.tallies[is_rare]
+    for stream in range(len(shed.queues)):
+        for name in ("moment", "mark"):
+            parts[f"log.{stream}.{name}"] = _log_of(shed, stream)[name]
+    if shed.rule[0].kind == VALUE:
         parts["rates.activity"] = shed.rates.activity[:fresh]
     return parts
+
+
+def _counts_keys(shed: Shed) -> bool:
+    return bool(shed.rule[0].keyed and shed.frequency.book[0].statistics != frequency.GIVEN)
 
 
 def _log_of(shed: Shed, stream: int) -> Any:
@@ -63,10 +81,9 @@ def _log_of(shed: Shed, stream: int) -> Any:
 
 def dump(shed: Shed) -> pa.Table:
     """All that was learned as a table."""
-    parts = _parts(shed, int(shed.frequency.book[0].fresh))
-    for stream in range(len(shed.queues)):
-        for name in ("moment", "key"):
-            parts[f"log.{stream}.{name}"] = _log_of(shed, stream)[name]
+    parts = _parts(shed)
+    if _counts_keys(shed):
+        parts |= _counted(shed)
     if shed.rule[0].kind == VALUE:
         parts["exposed.slot"] = np.flatnonzero(shed.members.order >= 0)
         parts["exposed"] = shed.rates.exposed[parts["exposed.slot"]]
@@ -88,24 +105,18 @@ def refill(shed: Shed, table: pa.Table, state: State, scale: int) -> Shed:
     saved = {
         row["name"]: np.frombuffer(row["data"], np.dtype(row["kind"])) for row in table.to_pylist()
     }
-    fresh = int(saved["book.fresh"][0]) if "book.fresh" in saved else 1
-    if "rates.activity" in saved:
-        fresh = len(saved["rates.activity"]) // 2
-    for name, part in _parts(shed, fresh).items():
+    for name, part in _parts(shed).items():
         part[...] = saved[name].reshape(part.shape)
-    book = shed.frequency
-    for stream in range(len(shed.queues)):
-        length = len(saved[f"log.{stream}.key"])
-        book.pages[stream].length = length
-        for name in ("moment", "key"):
-            book.log[name][stream, :length] = saved[f"log.{stream}.{name}"]
+    line = join_state.alive_slots(state)
+    line = line[shed.members.order[line] >= 0]
+    if _counts_keys(shed):
+        shed = _recount(shed, saved, state, line)
+    elif shed.rule[0].keyed:
+        _find_given(shed, state, line)
     if shed.rule[0].kind == VALUE:
         shed.rates.exposed[saved["exposed.slot"]] = saved["exposed"].reshape(-1, 3)
     if scale != 1:
         _rescale(shed, state, scale)
-    line = join_state.alive_slots(state)
-    line = line[shed.members.order[line] >= 0]
-    _recode(shed, state, line)
     shed_arrays.stand_again(shed, line)
     return shed
 
@@ -130,24 +141,86 @@ def _rescale(shed: Shed, state: State, scale: int) -> None:
         shed.rates.exposed[:, 1] *= scale
 
 
-def _recode(shed: Shed, state: State, line: Any) -> None:
-    """Keys whose codes were made anew (a stream has shown its columns) get the new codes."""
+def _find_given(shed: Shed, state: State, line: Any) -> None:
+    """Where the user told the shares of keys: which of these keys each member has."""
     book = shed.frequency
-    if book.book[0].statistics == frequency.GIVEN:
-        frequency.rebuild(book.book, book.table, book.keys)
-        for slot in line:
-            key = frequency.NO_KEY
-            if state.slots[slot].older != NOT_INDEXED:
-                key = max(key, frequency.find(book.table, book.keys, state.slots[slot].code))
-            shed.members.key[slot] = key
-        return
-    keys = shed.members.key[line]
-    line, keys = line[keys != frequency.NO_KEY], keys[keys != frequency.NO_KEY]
-    old, new = book.keys.code[keys], state.slots.code[line]
-    changed = np.flatnonzero(old != new)
-    if len(changed):
-        # Finer units or more decimals: all codes grow by one factor.
-        factor = new[changed[0]] // old[changed[0]] if old[changed[0]] else 1
-        if (old * factor == new).all():
-            book.keys.code[:] *= factor
-        book.keys.code[keys] = new
+    frequency.rebuild(book)
+    for slot in line:
+        key = frequency.NO_KEY
+        if state.slots[slot].older != NOT_INDEXED:
+            key = max(key, frequency.find(book, state.slots[slot].code))
+        shed.members.key[slot] = key
+
+
+def _recount(shed: Shed, saved: dict[str, Any], state: State, line: Any) -> Shed:
+    """Give the keys of members a record and all others a line among the rare ones.
+
+    A key whose code is another than before (a stream has shown its columns, and with them that
+    keys are compared in finer units) keeps its counts if it has a member; rare keys are known by a
+    hash of their code alone, so then all of them are forgotten.
+    """
+    streams = len(shed.queues)
+    codes = saved["keys.code"]
+    counts = saved["counts"].reshape(-1, streams)
+    numbers = shed.members.key[line]
+    has_member = np.zeros(len(codes), np.bool_)
+    has_member[numbers] = True
+    has_member[frequency.NO_KEY] = False
+    old = np.flatnonzero(has_member)
+    renumbered = np.zeros(len(codes), np.int32)
+    renumbered[old] = np.arange(1, len(old) + 1)
+    shed.members.key[line] = renumbered[numbers]
+    fresh = np.zeros(len(old) + 1, np.int64)
+    fresh[renumbered[numbers]] = state.slots.code[line]
+    book = shed.frequency
+    head, new = book.book[0], slice(1, len(old) + 1)
+    head.statistics = saved["book.statistics"][0]
+    head.used, head.fresh, head.first_free = len(old), len(old) + 1, -1
+    book.keys.code[new] = fresh[1:]
+    book.keys.next_free[new] = -1
+    book.keys.references[: len(old) + 1] = np.bincount(
+        renumbered[numbers], minlength=len(old) + 1
+    )
+    book.counts[new] = counts[old]
+    if shed.rule[0].kind == VALUE:
+        shed.rates.activity[new] = saved["rates.activity"].reshape(-1, 2)[old]
+    marks, tallies, lines = _rare_of(saved, has_member, counts)
+    is_same = bool((codes[old] == fresh[1:]).all())
+    if is_same:
+        lines = max(len(book.marks), min(lines, int(head.most_rare)))
+        book = frequency.with_rare(book, lines, marks, tallies)
+    for stream in range(streams):
+        logged = _marks_in_log(saved, stream)
+        if not is_same:
+            by_mark = dict(zip(_marks(codes[old]).tolist(), _marks(fresh[1:]), strict=True))
+            logged = np.array([by_mark.get(mark, 0) for mark in logged.tolist()], np.uint32)
+        length = min(len(logged), book.log.shape[1])
+        book.pages[stream].length = length
+        book.log["moment"][stream, :length] = saved[f"log.{stream}.moment"][-length or None :]
+        book.log["mark"][stream, :length] = logged[-length or None :]
+    return shed._replace(frequency=book)
+
+
+def _marks(codes: Any) -> Any:
+    marks = np.zeros(len(codes), np.uint32)
+    frequency.write_marks(np.ascontiguousarray(codes), marks)
+    return marks
+
+
+def _rare_of(saved: dict[str, Any], has_member: Any, counts: Any) -> tuple[Any, Any, int]:
+    """Hashes and counts of rare keys, and the lines of their table."""
+    if "rare.marks" in saved:
+        tallies = saved["rare.tallies"].reshape(-1, counts.shape[1])
+        return saved["rare.marks"], tallies, int(saved["rare.lines"][0])
+    is_rare = (saved["keys.next_free"] == -1) & ~has_member
+    is_rare[frequency.NO_KEY] = False
+    is_rare &= (counts * frequency.PARTS >= 1).any(axis=1)
+    parts = np.minimum(counts[is_rare] * frequency.PARTS, 65_535).astype(np.uint16)
+    return _marks(saved["keys.code"][is_rare]), parts, 2 * int(is_rare.sum())
+
+
+def _marks_in_log(saved: dict[str, Any], stream: int) -> Any:
+    if f"log.{stream}.mark" in saved:
+        return saved[f"log.{stream}.mark"]
+    keys = saved[f"log.{stream}.key"]
+    return np.where(keys == frequency.NO_KEY, 0, _marks(saved["keys.code"])[keys])

@@ -40,7 +40,8 @@ from tidegate.state import arrays, indexes, join_state, shed_arrays
 from tidegate.state.join_state import State
 from tidegate.windows.lifetime import NOT_INDEXED
 
-VERSION = 3
+VERSION = 4
+OLDEST_VERSION = 3  # that can be read
 _METADATA = b"tidegate"
 _MAGIC = b"tidegate"
 _FOOTER = struct.Struct("!16sQH8s")
@@ -161,9 +162,10 @@ def _unsealed(blob: bytes) -> bytes:
         )
     body = blob[: -_FOOTER.size]
     checksum, length, version, _ = _FOOTER.unpack(blob[-_FOOTER.size :])
-    if version != VERSION:
+    if not OLDEST_VERSION <= version <= VERSION:
         raise TidegateError(
-            f"the snapshot has version {version}; this tidegate reads version {VERSION}"
+            f"the snapshot has version {version}; this tidegate reads versions {OLDEST_VERSION} "
+            f"to {VERSION}"
         )
     if len(body) != length or hashlib.blake2b(body, digest_size=16).digest() != checksum:
         raise TidegateError(

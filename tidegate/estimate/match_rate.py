@@ -162,16 +162,16 @@ def wait_end(place, span):
 
 
 @inlined
-def see_key(rates, counts, stream, key):
+def forget_key(rates, key):
+    """The record of a key is new: its number may have belonged to another before."""
+    rates.activity[key, 0] = rates.activity[key, 1] = NEVER
+
+
+@inlined
+def see_key(rates, stream, key):
     """A tuple of `stream` with this key has come; the caller counts it."""
     rates.weight[stream] += 1.0
     now = rates.clock[NOW]
-    is_new = True
-    for other in range(counts.shape[1]):
-        is_new = is_new and counts[key, other] == 0.0
-    if is_new:
-        # The number may have belonged to another key before.
-        rates.activity[key, 0] = NEVER
     if rates.activity[key, 0] != now:
         rates.activity[key, 1] = rates.activity[key, 0]
         rates.activity[key, 0] = now

@@ -172,4 +172,4 @@ def leave(shed, account, accounts, slot, complete):
                 )  # fmt: skip
         elif shed.rule[0].kind == VALUE and key != frequency.NO_KEY:
             exposure.account(shed, slot, 0)
-        frequency.let_go(book.book, book.table, book.keys, key)
+        frequency.let_go(book, key)

@@ -116,7 +116,7 @@ def fade(shed):
     book = shed.frequency
     if shed.rule[0].kind == VALUE:
         exposure.account_all(shed)
-    frequency.fade(book.book, book.table, book.keys, book.counts)
+    frequency.fade(book)
     if shed.rule[0].kind == VALUE:
         match_rate.fade(shed.rates)
         importance.fade(shed.importances)
@@ -129,49 +129,31 @@ def fade(shed):
     shed.rule[0].quiet = 0
 
 
-@part
-def make_room_for_keys(shed):
-    """Forget what is rare, until a quarter of the table is free."""
-    while shed.frequency.book[0].used > 3 * len(shed.frequency.keys) // 4:
-        fade(shed)
-
-
 @inlined
 def key_for(shed, code):
-    """The key of a code; a full table makes room for it."""
+    """The key of a code. There is a record for each retained tuple and one that is being taken."""
     book = shed.frequency
     if shed.rule[0].statistics == frequency.GIVEN:
         # A key that the user did not name has the share 0, as NO_KEY has.
-        key = max(np.int64(frequency.NO_KEY), frequency.find(book.table, book.keys, code))
+        key = max(np.int64(frequency.NO_KEY), frequency.find(book, code))
     else:
-        key = frequency.find_or_add(book.book, book.table, book.keys, book.counts, code)
-        if key < 0:
-            make_room_for_keys(shed)
-            key = frequency.find_or_add(book.book, book.table, book.keys, book.counts, code)
+        key = frequency.find_or_add(book, code)
+        if book.keys[key].references == 0 and shed.rule[0].kind == VALUE:
+            match_rate.forget_key(shed.rates, key)
     return key
-
-
-@inlined
-def is_due(pages, log, stream, horizon):
-    """Is there something to count out?"""
-    return pages[stream].length > 0 and log[stream, pages[stream].begin].moment < horizon
 
 
 @inlined
 def count_out(shed, stream, horizon):
     """Take from the counts what has left the full window of a stream."""
     book = shed.frequency
-    key = frequency.oldest_line(book.pages, book.log, stream, horizon)
-    while key >= 0:
-        if key != frequency.NO_KEY:
-            book.counts[key, stream] -= 1.0
-            if shed.rule[0].standing == BY_KEY:
-                victims.reweigh(
-                    shed.rule, shed.queues, shed.heaps, shed.members, shed.groups, book.counts,
-                    key, 1 - stream,
-                )  # fmt: skip
-        frequency.let_go(book.book, book.table, book.keys, key)
-        key = frequency.oldest_line(book.pages, book.log, stream, horizon)
+    while frequency.is_due(book, stream, horizon):
+        key = frequency.count_out(book, stream)
+        if key != frequency.NO_KEY and shed.rule[0].standing == BY_KEY:
+            victims.reweigh(
+                shed.rule, shed.queues, shed.heaps, shed.members, shed.groups, book.counts, key,
+                1 - stream,
+            )  # fmt: skip
 
 
 @inlined
@@ -182,10 +164,10 @@ def count_in(shed, stream, moment, key, lives):
     if shed.rule[0].kind == VALUE:
         tick(shed, stream)
         if key != frequency.NO_KEY:
-            match_rate.see_key(shed.rates, book.counts, stream, key)
+            match_rate.see_key(shed.rates, stream, key)
     if statistics == frequency.WINDOW:
         if lives:
-            frequency.log_line(book.pages, book.log, book.keys, book.counts, stream, moment, key)
+            frequency.log_line(book, stream, moment, key)
     elif statistics == frequency.FADED or statistics == frequency.SKETCHED:
         if key != frequency.NO_KEY and shed.rule[0].kind != OUTPUT:
             book.counts[key, stream] += 1.0

@@ -30,8 +30,10 @@ from tidegate.state.settings import capacities
 BUCKETS = 20  # of an age curve, where the user does not say
 MOST_BUCKETS = 1000
 FADE_AFTER = 1  # window; so what is remembered is the weight of about five
-SMALLEST_LOG, LARGEST_LOG = 1024, 65_536  # tuples of a window that are counted one by one
-_BYTES_PER_LINE = 16 * 2 + 2 * 2 * 80  # a line in the log of each stream, and the keys for them
+LARGEST_LOG = 16_384  # tuples of a window that are counted one by one
+# With more tuples retained, a window that needs shedding holds more than any log.
+MOST_WITH_LOG = 16_384
+_BYTES_PER_LINE = 12 * 2 + 8 * 4  # a line in the log of each stream, and four of rare keys
 _SHARE_OF_LOG = 8  # one in so many bytes of a budget goes to the log and its keys
 # One in so many of the retained tuples is kept to learn an age curve; VALUE learns from all.
 MONITOR_SHARE = 16
@@ -39,9 +41,9 @@ MONITOR_SHARE_OF_VALUE = 48
 _BYTES_GUESSED = 1024  # of a tuple, where the budget is in bytes
 
 
-def keys_for(slots: int, lines: int) -> int:
-    """How many keys a join may know: twice those of retained tuples, and as many as logs hold."""
-    return 2 * (slots + lines)
+def keys_for(slots: int) -> int:
+    """How many keys may have a record: one for each slot, and for a tuple that gets none."""
+    return slots + 1
 
 
 def shed_of(spec: JoinSpec, binding: Binding, state: State) -> Shed | None:
@@ -53,7 +55,7 @@ def shed_of(spec: JoinSpec, binding: Binding, state: State) -> Shed | None:
     streams, slots = len(spec.streams), len(state.slots)
     statistics = recipes.statistics_of(policy)
     lines = log_lines(spec) if recipe.keyed else 1
-    keys = keys_for(slots, lines) if recipe.keyed else 0
+    keys = keys_for(slots) if recipe.keyed else 0
     buckets = _buckets(spec, binding, policy) if recipe.aged else 0
     rising = int(recipe.kind == shed_records.UNTIL_EXPIRY)
     members = records(MEMBER, slots)
@@ -67,7 +69,9 @@ def shed_of(spec: JoinSpec, binding: Binding, state: State) -> Shed | None:
         members=members,
         groups=columns["groups"],
         stages=ages.empty(streams, buckets + 1, rising),
-        frequency=frequency.empty(streams, keys, lines, statistics, columns),
+        frequency=frequency.empty(
+            streams, keys, lines, statistics, columns, most_rare(spec) if recipe.keyed else 1
+        ),
         curve=age_curve.empty(streams, max(1, buckets), age_curve.MOST_MONITORS if buckets else 1),
         importances=importance.empty(streams),
         rates=_rates(recipe, streams, buckets, columns, slots),
@@ -117,7 +121,17 @@ def log_lines(spec: JoinSpec) -> int:
     if spec.memory_bytes is not None:
         return max(1, min(LARGEST_LOG, spec.memory_bytes // _SHARE_OF_LOG // _BYTES_PER_LINE))
     assert spec.memory_rows is not None
-    return max(SMALLEST_LOG, min(LARGEST_LOG, 32 * spec.memory_rows))
+    return LARGEST_LOG if spec.memory_rows <= MOST_WITH_LOG else 1
+
+
+def most_rare(spec: JoinSpec) -> int:
+    """Lines that the table of rare keys may have: enough for all keys of full logs, or one for
+    each retained tuple."""
+    rows = spec.memory_rows
+    if spec.memory_bytes is not None:
+        rows = spec.memory_bytes // _SHARE_OF_LOG // 16
+    assert rows is not None
+    return max(2 * len(spec.streams) * log_lines(spec), rows, frequency.FIRST_RARE)
 
 
 def log_bytes(spec: JoinSpec) -> int:
@@ -257,11 +271,11 @@ def _with_shares(spec: JoinSpec, binding: Binding, policy: Policy, shed: Shed) -
         codes = _codes(binding, list(shares.get(name, {})))
         for code, share in zip(codes, shares.get(name, {}).values(), strict=True):
             book = shed.frequency
-            key = frequency.find_or_add(book.book, book.table, book.keys, book.counts, code)
+            key = frequency.find_or_add(book, code)
             while key < 0:
                 shed = _with_keys(shed, 2 * len(book.keys))
                 book = shed.frequency
-                key = frequency.find_or_add(book.book, book.table, book.keys, book.counts, code)
+                key = frequency.find_or_add(book, code)
             book.counts[key, stream] = share
     return shed
 
@@ -316,10 +330,14 @@ def with_more_slots(shed: Shed, slots: int) -> Shed:
         for stream, heap in enumerate(shed.heaps):
             layout.copy(heap, heaps[stream])
         shed = shed._replace(heaps=heaps)
-    if shed.rule[0].keyed:
-        # As many more as there are more slots; the rest was for the logs.
-        shed = _with_keys(shed, len(shed.frequency.keys) - 1 + 2 * (slots - before))
+    if shed.rule[0].keyed and shed.rule[0].statistics != frequency.GIVEN:
+        shed = _with_keys(shed, keys_for(slots))
     return shed
+
+
+def with_more_rare(shed: Shed) -> Shed:
+    """The same with a larger table of rare keys."""
+    return shed._replace(frequency=frequency.with_more_rare(shed.frequency))
 
 
 def slot_bytes(shed: Shed) -> int:
@@ -331,7 +349,7 @@ def slot_bytes(shed: Shed) -> int:
     if rule.standing != BY_AGE:
         size += streams * (queue.ENTRY.itemsize + queue.ENTRY.itemsize // 4)
     if rule.keyed:
-        size += 2 * (int(shed.frequency.keys.strides[0]) + 4 * 4)  # keys, and places in the table
+        size += int(shed.frequency.keys.strides[0]) + 6  # of its key, and places in the table
     return size
 
 
@@ -349,8 +367,7 @@ def _stand_again(shed, line):
 
 def stand_again(shed: Shed, line: NDArray[np.int64]) -> None:
     """Make heaps, groups and stages from the members in `line`, in order of arrival."""
-    book = shed.frequency
-    frequency.rebuild(book.book, book.table, book.keys)
+    frequency.rebuild(shed.frequency)
     shed.queues.count = shed.queues.members = 0
     _stand_again(shed, line[np.argsort(shed.members.order[line])])
 
