@@ -20,7 +20,9 @@ from standalone import Standalone
 
 from tidegate.estimate import age_curve, frequency, importance, match_rate
 from tidegate.shed import groups, queue
-from tidegate.shed.shed_records import MEMBER
+from tidegate.shed.members import Needs
+from tidegate.shed.members import empty as empty_members
+from tidegate.windows.lifetime import NOTE
 
 age_curve = Standalone(age_curve)
 frequency = Standalone(frequency)
@@ -309,14 +311,16 @@ def test_a_heap_gives_back_what_it_got_in_order(keys: list[tuple[int, int]]) -> 
 
 @given(st.lists(st.tuples(st.booleans(), st.integers(0, 5)), max_size=60))
 def test_a_group_has_its_first_at_the_root(steps: list[tuple[bool, int]]) -> None:
-    members = np.zeros(len(steps) + 1, MEMBER).view(np.recarray)
+    notes = np.zeros(len(steps) + 2, NOTE).view(np.recarray)
+    needs = Needs(priority=False, basis=True, born=False, cost=False, key=False, links=True)
+    members = empty_members(notes, needs)
     root, inside = groups.NOBODY, []
     for slot, (adds, number) in enumerate(steps):
         if adds or not inside:
-            members[slot].basis, members[slot].order = float(number), slot
+            members.basis[slot], notes[slot].order = float(number), slot
             root = groups.insert(members, root, slot)
             inside.append(slot)
         else:
             root = groups.remove(members, root, inside.pop(number % len(inside)))
-        first = min(inside, key=lambda s: (members[s].basis, s), default=groups.NOBODY)
+        first = min(inside, key=lambda s: (members.basis[s], s), default=groups.NOBODY)
         assert root == first

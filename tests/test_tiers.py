@@ -26,22 +26,24 @@ Entry = tuple[float, float, int, int]
 
 
 def empty_queue() -> tuple[Any, Any]:
-    heaps = np.zeros((2, tiers.NEAR + ROOM), queue.ENTRY).view(np.recarray)
-    return np.zeros(2, QUEUE).view(np.recarray), heaps
+    heaps = np.zeros(2 * (tiers.NEAR + ROOM), queue.ENTRY).view(np.recarray)
+    queues = np.zeros(2, QUEUE).view(np.recarray)
+    queues.start, queues.stop = (0, tiers.NEAR + ROOM), (tiers.NEAR + ROOM, len(heaps))
+    return queues, heaps
 
 
 def come_near(queues: Any, heaps: Any, stream: int) -> None:
     """Fill the near tier if it is empty, all entries as they are."""
     if queues[stream].near == 0 and queues[stream].count > 0:
         found = tiers.refill(queues, heaps, stream)
-        for entry in [heaps[stream, at].copy() for at in range(found)]:
+        for entry in [heaps[queues[stream].start + at].copy() for at in range(found)]:
             tiers.keep(queues, heaps, stream, *tuple(entry)[:4])
         tiers.end_refill(queues, heaps, stream)
 
 
 def first(queues: Any, heaps: Any, stream: int) -> Entry:
     come_near(queues, heaps, stream)
-    top = heaps[stream, 0]
+    top = heaps[queues[stream].start]
     return float(top.priority), float(top.basis), int(top.order), int(top.holder)
 
 

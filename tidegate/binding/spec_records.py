@@ -36,6 +36,7 @@ GATE = np.dtype(
         ("results", np.int64),
         ("importance_out", np.float64),
         ("only_counts", np.int64),  # results are counted, not written
+        ("takes_late", np.int64),  # may tuples come out of order?
         ("reports_left", np.int64),  # tuples that leave are reported
     ]
 )

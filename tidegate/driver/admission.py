@@ -17,13 +17,13 @@ from tidegate.driver.observing import importance_of, key_of, settle_key
 from tidegate.driver.prefetching import warm_victim
 from tidegate.estimate import age_curve, frequency
 from tidegate.index import inverted, trees
-from tidegate.shed import ages, budget, victims, worth
+from tidegate.shed import ages, budget, members, tiers, victims, worth
 from tidegate.shed.shed_records import BY_AGE, BY_KEY, CUMULATIVE, RANDOM, VALUE
 from tidegate.state.indexes import enter_index
 from tidegate.state.join_state import DEPARTURES
 from tidegate.windows import lifetime
 
-DONE, NEED_SLOTS, NEED_NODES, NEED_ARENA, NEED_OUTPUT, NEED_RARE = range(6)
+DONE, NEED_SLOTS, NEED_NODES, NEED_ARENA, NEED_OUTPUT, NEED_RARE, NEED_PLACES = range(7)
 NO_VISITOR = -1
 LAST = 2  # precedence of a monitor: it goes after all others
 
@@ -45,14 +45,25 @@ def missing_room(state, shed, arrivals, output, stream, arrival):
             items += arrivals.spans[arrival, term, 1]
         if state.arena_used[0] + items > len(state.arena):
             missing = NEED_ARENA
-    if missing == DONE and shed is not None:
-        if frequency.needs_lines(shed.frequency):
-            missing = NEED_RARE
+    if missing == DONE:
+        if lifetime.is_cramped(state.lanes[stream], state.lanes[stream].alive):
+            missing = NEED_PLACES
+        elif shed is not None:
+            if frequency.needs_lines(shed.frequency):
+                missing = NEED_RARE
+            elif is_crowded(shed, stream):
+                missing = NEED_PLACES
     if state.gate[0].reports_left:
         # One arrival can make all retained tuples leave, and itself.
         if len(output.left) - output.filled[DEPARTURES] <= state.pool[0].alive:
             missing = NEED_OUTPUT
     return missing
+
+
+@inlined
+def is_crowded(shed, stream):
+    """Has the queue of a stream too little room for one member more?"""
+    return shed.rule[0].standing != BY_AGE and tiers.is_crowded(shed.queues, stream)
 
 
 @step
@@ -64,9 +75,7 @@ def settle(state, arrivals, stream, arrival, order):
         state.slots, state.notes, state.pool, state.lanes, state.lines, stream, time
     )
     if state.pool[0].tracked:
-        lifetime.write_note(
-            state.notes, state.pool, state.lanes, state.late, stream, slot, time, order, in_order
-        )
+        lifetime.write_note(state, stream, slot, order, in_order)
     state.slots[slot].code = arrivals.code[arrival]
     state.slots[slot].row = arrivals.row[arrival]
     if state.gate[0].has_importance:
@@ -99,7 +108,7 @@ def take(state, stream):
 def number_visitor(state, stream, slot):
     """A visitor was taken: it gets its numbers."""
     if not state.lanes[stream].is_time_window:
-        state.notes[slot].mark = state.lanes[stream].taken - 1
+        state.numbers[slot] = state.lanes[stream].taken - 1
     state.notes[slot].order = state.gate[0].order - 1
 
 
@@ -206,12 +215,12 @@ def victim_for(state, shed, stream, priority, basis):
                 or (
                     queues[lane].precedence == precedence
                     and budget.goes_first(
-                        its_priority, its_basis, shed.members[slot].order, least, lowest, order
+                        its_priority, its_basis, state.notes[slot].order, least, lowest, order
                     )
                 )
             ):
                 victim, precedence = slot, queues[lane].precedence
-                least, lowest, order = its_priority, its_basis, shed.members[slot].order
+                least, lowest, order = its_priority, its_basis, state.notes[slot].order
     return victim
 
 
@@ -233,7 +242,7 @@ def crowded(state, stream):
 @step
 def evict(state, shed, output, slot):
     """Let a victim go."""
-    loser = np.int64(shed.members[slot].stream)
+    loser = np.int64(state.notes[slot].stream)
     leave(state, shed, output, loser, slot, EVICTED)
     if shed.rule[0].standing != BY_AGE:
         victims.drop_top(shed, loser, slot)
@@ -269,20 +278,12 @@ def trim(state, shed, output):
 @step
 def charge(state, shed, stream, slot, key, size, priority, basis, monitor):
     """The tuple in `slot` is retained from now on."""
-    member = shed.members[slot]
-    member.priority = priority
     if shed.rule[0].kind == CUMULATIVE:
-        member.priority = worth.bounded(priority / shed.queues[stream].scale)
-    member.basis = basis
-    member.order = state.gate[0].order - 1
-    if state.lanes[stream].is_time_window:
-        member.born = shed.queues[stream].now
-    else:
-        member.born = state.lanes[stream].taken - 1
-    member.cost = size
-    member.stream = stream
-    member.key = key
-    member.monitor = monitor
+        priority = worth.bounded(priority / shed.queues[stream].scale)
+    born = shed.queues[stream].now
+    if not state.lanes[stream].is_time_window:
+        born = state.lanes[stream].taken - 1
+    members.write(shed.members, slot, priority, basis, born, size, key, monitor)
     budget.enter(shed, state.lanes[stream].account, state.accounts, slot)
 
 

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from tidegate.binding.spec_records import HASH
 from tidegate.compiled.kernel import inlined, kernel
 from tidegate.compiled.scratch import Scratch
-from tidegate.driver.admission import DONE, NEED_OUTPUT, NEED_SLOTS
+from tidegate.driver.admission import DONE, NEED_OUTPUT, NEED_PLACES, NEED_SLOTS
 from tidegate.driver.prefetching import FAR, NEAR, NEXT
 from tidegate.estimate.importance import combined
 from tidegate.index import hash_table
@@ -46,7 +46,7 @@ def expire(state, stream, watermark):
     """Forget the head of the line of a stream as long as it is dead at the watermark."""
     lane = state.lanes[stream]
     while lane.begin < lane.end:
-        slot = state.lines[stream, np.uint64(lane.begin)]
+        slot = state.lines[np.uint64(lane.begin)]
         if state.slots[slot].time + lane.window >= watermark:
             break
         if state.slots[slot].older != lifetime.NOT_INDEXED:
@@ -106,9 +106,9 @@ def settle(state, arrivals, stream, bucket, arrival):
     slot = pool[0].first_unused
     pool[0].first_unused = state.slots[slot].newer
     pool[0].unused -= 1
-    if lane.end == state.lines.shape[1]:
-        lifetime.close_gaps(state.notes, 0, lane, state.lines[stream])
-    state.lines[stream, np.uint64(lane.end)] = slot
+    if lane.end == lane.stop:
+        lifetime.close_gaps(state.notes, 0, lane, state.lines)
+    state.lines[np.uint64(lane.end)] = slot
     lane.end += 1
     lane.newest = arrivals.time[arrival]
     state.slots[slot].time = arrivals.time[arrival]
@@ -137,7 +137,7 @@ def look_ahead(state, work, stream, arrival):
     hash_table.warm_second(state.buckets, state.slots, other, bucket)
     lane = state.lanes[stream]
     if lane.begin + NEAR < lane.end:
-        slot = state.lines[stream, lane.begin + NEAR]
+        slot = state.lines[lane.begin + NEAR]
         hash_table.warm_bucket(
             state.buckets, hash_table.bucket_of(state.buckets, state.slots[slot].code)
         )
@@ -160,8 +160,11 @@ def step(state, arrivals, work, output, stream):
             look_ahead(state, work, stream, work.cursor[stream])
             expire(state, 0, time)
             expire(state, 1, time)
+            lane = state.lanes[stream]
             if state.pool[0].unused == 0:
                 need = NEED_SLOTS
+            elif lifetime.is_cramped(lane, lane.end - lane.begin):
+                need = NEED_PLACES
         if need == DONE and arrivals.matchable[arrival]:
             if not meet(state, arrivals, work, output, stream, bucket, arrival):
                 need = NEED_OUTPUT

@@ -14,7 +14,16 @@ index but charged to no account. Admission then charges each of them or takes it
 from __future__ import annotations
 
 from tidegate.compiled.kernel import inlined, kernel
-from tidegate.driver.admission import DONE, NEED_OUTPUT, admit, missing_room, settle, take
+from tidegate.driver.admission import (
+    DONE,
+    NEED_OUTPUT,
+    NEED_PLACES,
+    admit,
+    is_crowded,
+    missing_room,
+    settle,
+    take,
+)
 from tidegate.driver.arrival import in_time
 from tidegate.driver.leaving import expire
 from tidegate.driver.observing import matched, produced, see
@@ -58,7 +67,7 @@ def visit(state, arrivals, stream, arrival):
     """Let an arrival stand in its window before it is taken. Returns its slot."""
     slot = settle(state, arrivals, stream, arrival, state.gate[0].order)
     if not state.lanes[stream].is_time_window:
-        state.notes[slot].mark = NOT_TAKEN
+        state.numbers[slot] = NOT_TAKEN
     return slot
 
 
@@ -92,6 +101,9 @@ def run(state, shed, arrivals, work, output):
             missing = missing_room(state, shed, arrivals, output, stream, arrival)
             if missing == NEED_OUTPUT:
                 return missing
+            if shed is not None:
+                if is_crowded(shed, stream):
+                    return NEED_PLACES
             take(state, stream)
             slot = work.group[progress[PLACE], SLOT]
             admit(state, shed, arrivals, output, stream, arrival, slot)

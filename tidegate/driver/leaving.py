@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from tidegate.compiled.kernel import inlined, kernel, part, step
-from tidegate.shed import budget, learning
+from tidegate.shed import budget, learning, members
 from tidegate.shed.shed_records import AGE
 from tidegate.state.indexes import leave_index
 from tidegate.state.join_state import DEPARTURES
@@ -41,7 +41,7 @@ def count(state, output, stream, row, why):
 def leave(state, shed, output, stream, slot, why):
     """Remove a tuple of `stream` from budget, index and window alike."""
     if shed is not None:
-        if shed.members[slot].order >= 0:
+        if members.is_one(shed.members, slot):
             complete = why == EXPIRED
             budget.leave(shed, state.lanes[stream].account, state.accounts, slot, complete)
             if complete and shed.rule[0].kind == AGE and shed.rule[0].watched:
@@ -52,7 +52,7 @@ def leave(state, shed, output, stream, slot, why):
     place = state.lanes[stream].begin  # where nothing is noted, only heads of lines leave
     if state.pool[0].tracked:
         place = np.int64(state.notes[slot].place)
-        lifetime.drop_note(state.notes, state.pool, state.late, slot)
+        lifetime.drop_note(state, slot)
     lifetime.vacate(state.slots, state.pool, state.lanes, state.lines, stream, place, slot)
 
 
@@ -63,11 +63,9 @@ def expire(state, shed, output):
     line = -1  # first the late tuples of all streams, then line by line
     while line < len(state.lanes):
         if line < 0:
-            slot = lifetime.expired_late(state.notes, state.pool, state.late, watermark)
+            slot = lifetime.expired_late(state)
         else:
-            slot = lifetime.expired_head(
-                state.slots, state.notes, state.lanes, state.lines, line, watermark
-            )
+            slot = lifetime.expired_head(state, line, watermark)
         if slot < 0:
             line += 1
         else:
@@ -79,12 +77,10 @@ def expire(state, shed, output):
 def expire_by_count(state, shed, output, stream):
     """The oldest of a full count window dies by the arrival that was just taken."""
     if not state.lanes[stream].is_time_window:
-        slot = lifetime.expired_head(state.slots, state.notes, state.lanes, state.lines, stream, 0)
+        slot = lifetime.expired_head(state, stream, 0)
         while slot >= 0:
             leave(state, shed, output, stream, slot, EXPIRED)
-            slot = lifetime.expired_head(
-                state.slots, state.notes, state.lanes, state.lines, stream, 0
-            )
+            slot = lifetime.expired_head(state, stream, 0)
 
 
 @kernel

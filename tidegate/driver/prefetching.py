@@ -62,7 +62,7 @@ def warm_expiring(state, stream):
     """The head of a stream's line leaves next: its bucket."""
     lane = state.lanes[stream]
     if lane.begin + NEAR < lane.end:
-        slot = state.lines[stream, lane.begin + NEAR]
+        slot = state.lines[lane.begin + NEAR]
         if slot >= 0:
             bucket = hash_table.bucket_of(state.buckets, state.slots[slot].code)
             hash_table.warm_bucket(state.buckets, bucket)
@@ -78,7 +78,16 @@ def warm_met(state, shed, other, next_):
         bucket = hash_table.bucket_of(state.buckets, next_)
         slot = np.int64(state.buckets[bucket, other, hash_table.OLDEST])
         if slot >= 0:
-            layout.warm(shed.members, slot)
+            warm_member(shed, slot)
+
+
+@inlined
+def warm_member(shed, slot):
+    layout.warm(shed.members.notes, slot)
+    if len(shed.members.priority) > 1:
+        layout.warm(shed.members.priority, slot)
+    if len(shed.members.key) > 1:
+        layout.warm(shed.members.key, slot)
 
 
 @inlined
@@ -101,21 +110,20 @@ def warm_root(shed, key, stream):
     if shed.rule[0].standing == BY_KEY:
         slot = np.int64(shed.groups[key, stream].root)
         if slot >= 0:
-            layout.warm(shed.members, slot)
+            layout.warm(shed.members.links, slot)
 
 
 @inlined
 def warm_slot(state, shed, slot):
-    layout.warm(shed.members, slot)
+    warm_member(shed, slot)
     layout.warm(state.slots, slot)
-    layout.warm(state.notes, slot)
 
 
 @inlined
 def warm_victim(state, shed, stream):
     """The next victim is at the top of its queue: what the entry names."""
     if shed.queues[stream].near > 0:
-        holder = np.int64(shed.heaps[stream, 0].holder)
+        holder = np.int64(shed.heaps[shed.queues[stream].start].holder)
         if shed.rule[0].standing == BY_KEY:
             layout.warm(shed.frequency.keys, holder)
         else:
@@ -126,7 +134,7 @@ def warm_victim(state, shed, stream):
 def warm_around_victim(state, shed, stream):
     """What the entry of the next victim names is near by now: what that names in turn."""
     if shed.queues[stream].near > 0:
-        holder = np.int64(shed.heaps[stream, 0].holder)
+        holder = np.int64(shed.heaps[shed.queues[stream].start].holder)
         if shed.rule[0].standing == BY_KEY:
             slot = np.int64(shed.groups[holder, stream].root)
             code = shed.frequency.keys[holder].code
@@ -135,7 +143,7 @@ def warm_around_victim(state, shed, stream):
         else:
             code = state.slots[holder].code
             if shed.rule[0].keyed:
-                key = np.int64(shed.members[holder].key)
+                key = np.int64(shed.members.key[holder])
                 layout.warm(shed.frequency.keys, key)
         hash_table.warm_bucket(state.buckets, hash_table.bucket_of(state.buckets, code))
 
@@ -145,13 +153,13 @@ def warm_expiring_members(state, shed, stream):
     """The heads of a stream's line leave next, if nobody evicts them before."""
     lane = state.lanes[stream]
     if lane.begin + FAR < lane.end:
-        slot = np.int64(state.lines[stream, lane.begin + FAR])
+        slot = np.int64(state.lines[lane.begin + FAR])
         if slot >= 0:
             warm_slot(state, shed, slot)
-        slot = np.int64(state.lines[stream, lane.begin + NEAR])
+        slot = np.int64(state.lines[lane.begin + NEAR])
         if slot >= 0:
             bucket = hash_table.bucket_of(state.buckets, state.slots[slot].code)
             hash_table.warm_bucket(state.buckets, bucket)
             if shed.rule[0].keyed:
-                key = np.int64(shed.members[slot].key)
+                key = np.int64(shed.members.key[slot])
                 layout.warm(shed.frequency.keys, key)

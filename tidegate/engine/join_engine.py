@@ -32,6 +32,7 @@ from tidegate.engine.replay import replay
 from tidegate.engine.results import Results
 from tidegate.estimate.importance import of_ones
 from tidegate.shed.recipes import recipe_of
+from tidegate.shed.shed_records import BY_AGE
 from tidegate.spec import JoinSpec, TidegateError
 from tidegate.state import arrays, byte_budget, join_state, shed_arrays
 from tidegate.state.join_state import (
@@ -260,10 +261,11 @@ class JoinEngine:
                 )
 
     def _set_watermark(self, moment: int, output: Output) -> None:
-        state = self._state
+        self._state = state = arrays.with_late(self._state)
         if not state.pool[0].tracked:
             arrays.start_tracking(state)
         state.gate[0].external = 1
+        self._count_arrays()
         state.gate[0].watermark = max(int(state.gate[0].watermark), moment)
         leaving.expire_now(state, self._shed, output)
 
@@ -324,6 +326,8 @@ class JoinEngine:
             elif need == admission.NEED_NODES:
                 self._state = arrays.with_more_nodes(self._state)
                 self._count_arrays()
+            elif need == admission.NEED_PLACES:
+                self._share_out_places()
             elif need == admission.NEED_RARE and self._shed is not None:
                 self._shed = shed_arrays.with_more_rare(self._shed)
                 self._fit_budget(output)
@@ -355,8 +359,14 @@ class JoinEngine:
             capacity = arrays.larger_capacity(state, ahead, slot_limit(self.spec))
         self._state = arrays.with_more_slots(state, capacity)
         if shed is not None:
-            self._shed = shed_arrays.with_more_slots(shed, capacity)
+            self._shed = shed_arrays.with_more_slots(shed, self._state.notes)
         self._count_arrays()
+
+    def _share_out_places(self) -> None:
+        """Give each stream places in lines and queues as it needs them now."""
+        self._state = arrays.with_even_lines(self._state)
+        if self._shed is not None and self._shed.rule[0].standing != BY_AGE:
+            self._shed = shed_arrays.with_even_queues(self._shed, len(self._state.slots))
 
     def _fit_budget(self, output: Output) -> None:
         """Shed what a budget has no room for, because it was made smaller or arrays have grown."""

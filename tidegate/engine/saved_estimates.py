@@ -17,7 +17,7 @@ from tidegate.estimate import frequency, match_rate
 from tidegate.shed.shed_records import VALUE, Shed
 from tidegate.state import join_state, shed_arrays
 from tidegate.state.join_state import State
-from tidegate.windows.lifetime import NOT_INDEXED
+from tidegate.windows.lifetime import NOT_CHARGED, NOT_INDEXED
 
 _MARK = {b"tidegate": b"learned"}
 _RULE = ("first", "begun", "faded", "quiet", "refresh", "until_plan", "statistics")
@@ -85,7 +85,7 @@ def dump(shed: Shed) -> pa.Table:
     if _counts_keys(shed):
         parts |= _counted(shed)
     if shed.rule[0].kind == VALUE:
-        parts["exposed.slot"] = np.flatnonzero(shed.members.order >= 0)
+        parts["exposed.slot"] = np.flatnonzero(shed.members.notes.monitor != NOT_CHARGED)
         parts["exposed"] = shed.rates.exposed[parts["exposed.slot"]]
     columns = {
         "name": pa.array(list(parts), pa.string()),
@@ -108,7 +108,7 @@ def refill(shed: Shed, table: pa.Table, state: State, scale: int) -> Shed:
     for name, part in _parts(shed).items():
         part[...] = saved[name].reshape(part.shape)
     line = join_state.alive_slots(state)
-    line = line[shed.members.order[line] >= 0]
+    line = line[shed.members.notes.monitor[line] != NOT_CHARGED]
     if _counts_keys(shed):
         shed = _recount(shed, saved, state, line)
     elif shed.rule[0].keyed:
@@ -117,8 +117,7 @@ def refill(shed: Shed, table: pa.Table, state: State, scale: int) -> Shed:
         shed.rates.exposed[saved["exposed.slot"]] = saved["exposed"].reshape(-1, 3)
     if scale != 1:
         _rescale(shed, state, scale)
-    shed_arrays.stand_again(shed, line)
-    return shed
+    return shed_arrays.stand_again(shed, line)
 
 
 def _rescale(shed: Shed, state: State, scale: int) -> None:
@@ -132,8 +131,9 @@ def _rescale(shed: Shed, state: State, scale: int) -> None:
             shed.queues["period"][stream] *= scale
             shed.frequency.log["moment"][stream] *= scale
             if valued:
-                its = (shed.members.order >= 0) & (shed.members.stream == stream)
-                shed.rates.exposed[its, 2] *= scale
+                notes = shed.members.notes
+                its = (notes.monitor != NOT_CHARGED) & (notes.stream == stream)
+                shed.rates.exposed[np.flatnonzero(its), 2] *= scale
     if valued and shed.rates.span[1] >= 0:
         activity, clock = shed.rates.activity, shed.rates.clock
         activity[activity != match_rate.NEVER] *= scale
@@ -178,9 +178,7 @@ def _recount(shed: Shed, saved: dict[str, Any], state: State, line: Any) -> Shed
     head.used, head.fresh, head.first_free = len(old), len(old) + 1, -1
     book.keys.code[new] = fresh[1:]
     book.keys.next_free[new] = -1
-    book.keys.references[: len(old) + 1] = np.bincount(
-        renumbered[numbers], minlength=len(old) + 1
-    )
+    book.keys.references[: len(old) + 1] = np.bincount(renumbered[numbers], minlength=len(old) + 1)
     book.counts[new] = counts[old]
     if shed.rule[0].kind == VALUE:
         shed.rates.activity[new] = saved["rates.activity"].reshape(-1, 2)[old]

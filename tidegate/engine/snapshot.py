@@ -38,7 +38,7 @@ from tidegate.shed.shed_records import Shed
 from tidegate.spec import JoinSpec, SpecError, TidegateError
 from tidegate.state import arrays, indexes, join_state, shed_arrays
 from tidegate.state.join_state import State
-from tidegate.windows.lifetime import NOT_INDEXED
+from tidegate.windows.lifetime import NOT_CHARGED, NOT_INDEXED, line_starts
 
 VERSION = 4
 OLDEST_VERSION = 3  # that can be read
@@ -46,12 +46,12 @@ _METADATA = b"tidegate"
 _MAGIC = b"tidegate"
 _FOOTER = struct.Struct("!16sQH8s")
 _UNUSED = b"tidegate_unused_slots"
-_NOTES = ("mark", "order")
 _MEMBERS = ("priority", "basis", "born", "cost", "key", "monitor")  # under a budget
 _MARK = "_tidegate_"
 # Options come from the spec and the binding, never from a snapshot.
 _OPTIONS = {
-    "window", "is_time_window", "index", "account", "begin", "end", "capacity", "slots",
+    "window", "is_time_window", "index", "account", "begin", "end", "first", "stop", "capacity",
+    "slots", "takes_late",
     "has_equality", "has_importance", "combine", "tree_term", "lateness", "limited", "by_bytes",
     "policy", "seed", "only_counts", "reports_left",
 }  # fmt: skip
@@ -95,14 +95,26 @@ def _stream_table(state: State, shed: Shed | None, stream: int, payload: Payload
     line = join_state.line_of(state, stream)
     table = payload.gather(state.slots.row[line])
     notes = {"slot": pa.array(line.astype(np.int32))}
-    notes |= {name: pa.array(state.notes[name][line]) for name in _NOTES}
+    notes["order"] = pa.array(state.notes.order[line])
+    if not state.lanes[stream].is_time_window:
+        notes["mark"] = pa.array(state.numbers[line])
     if shed is not None:
-        notes |= {name: pa.array(shed.members[name][line]) for name in _MEMBERS}
-    is_late = (state.notes.late_place[line] >= 0) & bool(state.pool[0].tracked)
+        notes |= {name: pa.array(_column(shed, name, line)) for name in _MEMBERS}
+    is_late = np.zeros(len(line), np.bool_)
+    if state.gate[0].takes_late:
+        is_late = state.late_place[line] >= 0
     notes["late"] = pa.array(is_late)
     for name, column in notes.items():
         table = table.append_column(_MARK + name, column)
     return table
+
+
+def _column(shed: Shed, name: str, line: NDArray[np.int64]) -> NDArray[Any]:
+    """What is known of the members in `line`; one number for all where the policy needs none."""
+    if name == "monitor":
+        return np.asarray(shed.members.notes.monitor[line], np.int32)
+    column = getattr(shed.members, name)
+    return column[line] if len(column) > 1 else np.full(len(line), column[0])
 
 
 def dump(
@@ -243,14 +255,18 @@ def refill(
     """Put what was saved into a fresh state; `scale` turns saved times into those of the state."""
     if saved.capacity > len(state.slots):
         state = arrays.with_more_slots(state, saved.capacity)
-        shed = shed and shed_arrays.with_more_slots(shed, saved.capacity)
+        shed = shed and shed_arrays.with_more_slots(shed, state.notes)
     for name, rows in saved.records.items():
         target = getattr(state, name)
         for record, values in zip(target, rows, strict=True):
             for field in values.keys() - _OPTIONS:
                 is_time = field in _TIMES and values[field] > _LONG_AGO
                 record[field] = values[field] * scale if is_time else values[field]
+    if state.gate[0].external:
+        state = arrays.with_late(state)
     state.pool[0].late = 0  # the heap is filled again below
+    alive = [len(table) for table in saved.tables]
+    state = _with_lines_for(state, payloads, alive)
     tables = iter(saved.tables)
     for stream, payload in enumerate(payloads):
         if payload is not None:
@@ -263,6 +279,18 @@ def refill(
     return state, shed
 
 
+def _with_lines_for(
+    state: State, payloads: Sequence[Payload | None], tables: Sequence[int]
+) -> State:
+    """Share out the (empty) lines by how many tuples each stream has."""
+    numbers = iter(tables)
+    alive = [0 if payload is None else next(numbers) for payload in payloads]
+    starts = line_starts(alive, len(state.lines))
+    state.lanes.first = state.lanes.begin = state.lanes.end = starts[:-1]
+    state.lanes.stop = starts[1:]
+    return state
+
+
 def _refill_stream(
     state: State,
     shed: Shed | None,
@@ -272,31 +300,34 @@ def _refill_stream(
     table: pa.Table,
     scale: int,
 ) -> State:
-    named = ("slot", "late", *_NOTES, *(() if shed is None else _MEMBERS))
-    notes = {name: table.column(_MARK + name).to_numpy() for name in named}
-    rows = table.drop_columns([_MARK + name for name in named])
-    line = notes.pop("slot").astype(np.int64)
-    late = notes.pop("late")
-    for name in _NOTES:
-        state.notes[name][line] = notes[name]
+    named = [name for name in table.column_names if name.startswith(_MARK)]
+    notes = {name.removeprefix(_MARK): table.column(name).to_numpy() for name in named}
+    rows = table.drop_columns(named)
+    line = notes["slot"].astype(np.int64)
+    lane = state.lanes[stream]
+    if not lane.is_time_window:
+        state.numbers[line] = notes["mark"]
+    state.notes.order[line] = notes["order"]
+    state.notes.monitor[line] = NOT_CHARGED
     if shed is not None:
-        for name in _MEMBERS:
-            shed.members[name][line] = notes[name]
-        if state.lanes[stream].is_time_window:
+        state.notes.monitor[line] = notes["monitor"]
+        for name in _MEMBERS[:-1]:
+            column = getattr(shed.members, name)
+            if len(column) > 1:
+                column[line] = notes[name]
+            elif len(line):
+                column[0] = notes[name][0]
+        if lane.is_time_window and len(shed.members.born) > 1:
             shed.members.born[line] *= scale
-        shed.members.stream[line] = stream
-        shed.members.order[line] = notes["order"]
     state.slots.row[line] = np.arange(len(line)) + payload.store(rows)
     state.notes.stream[line] = stream
-    lane = state.lanes[stream]
-    lane.begin, lane.end = 0, len(line)
-    state.lines[stream, : len(line)] = line
-    state.notes.place[line] = np.arange(len(line))
+    lane.begin, lane.end = lane.first, lane.first + len(line)
+    state.lines[lane.begin : lane.end] = line
+    state.notes.place[line] = np.arange(lane.begin, lane.end)
     state = write_codes(state, binding, stream, line, rows)
-    if lane.is_time_window:
-        state.notes.mark[line] = state.slots.time[line] + lane.window
-    state.notes.late_place[line] = -1
-    arrays.queue_late(state, line[late])
+    if state.gate[0].takes_late:
+        state.late_place[line] = -1
+        arrays.queue_late(state, line[notes["late"]])
     return state
 
 

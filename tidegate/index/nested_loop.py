@@ -15,7 +15,7 @@ def probe(slots, lanes, lines, stream, found):
     """Write all slots of `stream` that can match into `found`, oldest first; returns how many."""
     count = 0
     for position in range(lanes[stream].begin, lanes[stream].end):
-        slot = lines[stream, position]
+        slot = lines[position]
         if slot >= 0 and slots[slot].older != NOT_INDEXED:
             found[count] = slot
             count += 1

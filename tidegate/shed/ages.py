@@ -72,11 +72,11 @@ def append(stages, members, stream, slot):
         newest = np.int64(stages.youngest[stream, stage])
         if newest >= 0:
             break
-    members[slot].prev = newest
-    members[slot].next = NOBODY
-    members[slot].stage = 0
+    members.links[slot].prev = newest
+    members.links[slot].next = NOBODY
+    members.links[slot].stage = 0
     if newest >= 0:
-        members[newest].next = slot
+        members.links[newest].next = slot
     if stages.oldest[stream, 0] < 0:
         stages.oldest[stream, 0] = slot
     stages.youngest[stream, 0] = slot
@@ -85,17 +85,17 @@ def append(stages, members, stream, slot):
 @part
 def remove(stages, members, stream, slot):
     """Take a tuple out of the list and of its stage."""
-    older, newer = members[slot].prev, members[slot].next
-    stage = members[slot].stage
+    older, newer = members.links[slot].prev, members.links[slot].next
+    stage = members.links[slot].stage
     if older >= 0:
-        members[older].next = newer
+        members.links[older].next = newer
     if newer >= 0:
-        members[newer].prev = older
+        members.links[newer].prev = older
     if stages.oldest[stream, stage] == slot:
-        same = newer >= 0 and members[newer].stage == stage
+        same = newer >= 0 and members.links[newer].stage == stage
         stages.oldest[stream, stage] = newer if same else NOBODY
     if stages.youngest[stream, stage] == slot:
-        same = older >= 0 and members[older].stage == stage
+        same = older >= 0 and members.links[older].stage == stage
         stages.youngest[stream, stage] = older if same else NOBODY
 
 
@@ -106,14 +106,14 @@ def grow_older(stages, members, stream, now):
     last = stages.worth.shape[1] - 1
     for stage in range(last - 1, -1, -1):
         slot = np.int64(stages.oldest[stream, stage])
-        while slot >= 0 and now - members[slot].born >= (stage + 1) * width:
-            newer = np.int64(members[slot].next)
-            same = newer >= 0 and members[newer].stage == stage
+        while slot >= 0 and now - members.born[slot] >= (stage + 1) * width:
+            newer = np.int64(members.links[slot].next)
+            same = newer >= 0 and members.links[newer].stage == stage
             stages.oldest[stream, stage] = newer if same else NOBODY
             if not same:
                 stages.youngest[stream, stage] = NOBODY
-            target = stage_of(stages, stream, members[slot].born, now)
-            members[slot].stage = target
+            target = stage_of(stages, stream, members.born[slot], now)
+            members.links[slot].stage = target
             stages.youngest[stream, target] = slot
             if stages.oldest[stream, target] < 0:
                 stages.oldest[stream, target] = slot
@@ -134,11 +134,14 @@ def candidate(stages, members, stream):
         if best < 0:
             best = slot
             continue
-        worth, basis = rank(stages, stream, stage, members[slot].order)
-        least, lowest = rank(stages, stream, members[best].stage, members[best].order)
+        worth, basis = rank(stages, stream, stage, members.notes[slot].order)
+        least, lowest = rank(stages, stream, members.links[best].stage, members.notes[best].order)
         if worth < least or (
             worth == least
-            and (basis < lowest or (basis == lowest and members[slot].order < members[best].order))
+            and (
+                basis < lowest
+                or (basis == lowest and members.notes[slot].order < members.notes[best].order)
+            )
         ):
             best = slot
     return best

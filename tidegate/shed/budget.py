@@ -16,7 +16,9 @@ import numpy as np
 from tidegate.compiled.kernel import inlined, step
 from tidegate.estimate import age_curve, frequency
 from tidegate.shed import ages, exposure, groups, victims, worth
+from tidegate.shed.members import basis_at, cost_at
 from tidegate.shed.shed_records import BY_AGE, BY_KEY, CUMULATIVE, VALUE
+from tidegate.windows.lifetime import NOT_CHARGED, ORDINARY
 
 ACCOUNT = np.dtype(
     [
@@ -29,7 +31,6 @@ ACCOUNT = np.dtype(
 )
 
 REFUSED = -2
-NOT_A_MEMBER = -1
 
 
 @inlined
@@ -59,7 +60,7 @@ def first_to_go(shed, stream, combine, weighed):
         slot = ages.candidate(shed.stages, members, stream)
         if slot >= 0:
             priority, basis = ages.rank(
-                shed.stages, stream, members[slot].stage, members[slot].order
+                shed.stages, stream, members.links[slot].stage, members.notes[slot].order
             )
     elif standing == BY_KEY:
         counts = shed.frequency.counts
@@ -67,23 +68,19 @@ def first_to_go(shed, stream, combine, weighed):
             shed.rule, shed.queues, shed.heaps, members, shed.groups, counts, stream
         )
         if slot >= 0:
-            priority = shed.groups[members[slot].key, stream].queued
-            basis = members[slot].basis
+            priority = shed.groups[members.key[slot], stream].queued
+            basis = basis_at(members, slot)
     else:
         slot = victims.first_by_tuple(shed.queues, shed.heaps, members, stream)
         while slot >= 0 and shed.rule[0].kind == VALUE:
-            priority = worth.score(
-                shed.rule, shed.stages, shed.importances, shed.rates, shed.frequency.counts,
-                combine, weighed, stream, np.int64(members[slot].key), members[slot].basis,
-                members[slot].born, now, members[slot].cost,
-            )  # fmt: skip
-            if not priority > members[slot].priority:
+            priority = worth.score_of(shed, slot, combine, weighed)
+            if not priority > members.priority[slot]:
                 break
-            members[slot].priority = priority
+            members.priority[slot] = priority
             slot = victims.first_by_tuple(shed.queues, shed.heaps, members, stream)
         if slot >= 0:
-            priority = members[slot].priority
-            basis = members[slot].basis
+            priority = members.priority[slot]
+            basis = basis_at(members, slot)
             if shed.rule[0].kind == CUMULATIVE:
                 priority *= shed.queues[stream].scale
     return slot, priority, basis
@@ -96,13 +93,13 @@ def first_to_go(shed, stream, combine, weighed):
 def stand(shed, slot):
     """Take a place in the queue."""
     members = shed.members
-    member = members[slot]
-    stream = np.int64(member.stream)
+    stream = np.int64(members.notes[slot].stream)
     standing = shed.rule[0].standing
     if standing == BY_AGE:
         ages.append(shed.stages, members, stream, slot)
     elif standing == BY_KEY:
-        group = shed.groups[member.key, stream]
+        key = np.int64(members.key[slot])
+        group = shed.groups[key, stream]
         if group.root < 0:
             group.queued = np.inf
             group.queued_order = -1
@@ -110,11 +107,11 @@ def stand(shed, slot):
         if group.root == slot:
             victims.reweigh(
                 shed.rule, shed.queues, shed.heaps, members, shed.groups, shed.frequency.counts,
-                np.int64(member.key), stream,
+                key, stream,
             )  # fmt: skip
     else:
-        priority = member.priority
-        member.priority = np.inf
+        priority = members.priority[slot]
+        members.priority[slot] = np.inf
         victims.store(shed.queues, shed.heaps, members, slot, priority)
 
 
@@ -122,13 +119,12 @@ def stand(shed, slot):
 def enter(shed, account, accounts, slot):
     """A member whose record is written joins the queue of its stream, and is charged."""
     members = shed.members
-    member = members[slot]
-    stream = np.int64(member.stream)
-    accounts[account].used += member.cost
+    stream = np.int64(members.notes[slot].stream)
+    accounts[account].used += cost_at(members, slot)
     accounts[account].held += 1
     accounts[account].peak = max(accounts[account].peak, accounts[account].used)
     if shed.rule[0].keyed:
-        key = np.int64(member.key)
+        key = np.int64(members.key[slot])
         frequency.hold(shed.frequency.keys, key)
         if key != frequency.NO_KEY:
             book = shed.frequency
@@ -136,7 +132,7 @@ def enter(shed, account, accounts, slot):
                 book.counts[key, stream] += 1.0
             elif shed.rule[0].kind == VALUE:
                 exposure.begin(shed, slot, stream)
-    if member.monitor < 0:
+    if members.notes[slot].monitor == ORDINARY:
         shed.queues[stream].members += 1
         stand(shed, slot)
 
@@ -145,24 +141,24 @@ def enter(shed, account, accounts, slot):
 def leave(shed, account, accounts, slot, complete):
     """A member is retained no longer: its account gets the memory back."""
     members = shed.members
-    member = members[slot]
-    stream = np.int64(member.stream)
-    accounts[account].used -= member.cost
+    note = members.notes[slot]
+    stream = np.int64(note.stream)
+    accounts[account].used -= cost_at(members, slot)
     accounts[account].held -= 1
-    if member.monitor >= 0:
-        age_curve.end(shed.curve, stream, np.int64(member.monitor), complete)
+    if note.monitor != ORDINARY:
+        age_curve.end(shed.curve, stream, np.int64(note.monitor), complete)
     else:
         shed.queues[stream].members -= 1
         standing = shed.rule[0].standing
         if standing == BY_AGE:
             ages.remove(shed.stages, members, stream, slot)
         elif standing == BY_KEY:
-            group = shed.groups[member.key, stream]
+            group = shed.groups[members.key[slot], stream]
             group.root = groups.remove(members, np.int64(group.root), slot)
-    member.order = NOT_A_MEMBER
+    note.monitor = NOT_CHARGED
     if shed.rule[0].keyed:
         book = shed.frequency
-        key = np.int64(member.key)
+        key = np.int64(members.key[slot])
         if shed.rule[0].statistics == frequency.RETAINED and key != frequency.NO_KEY:
             book.counts[key, stream] -= 1.0
             if shed.rule[0].standing == BY_KEY:

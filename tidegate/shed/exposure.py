@@ -12,6 +12,7 @@ import numpy as np
 from tidegate.compiled import layout
 from tidegate.compiled.kernel import inlined, part
 from tidegate.estimate import frequency, match_rate
+from tidegate.shed.members import is_one
 
 AHEAD = 16  # members: far enough to hide a cache miss
 
@@ -37,17 +38,16 @@ def begin(shed, slot, stream):
 def account(shed, slot, met):
     """Count the arrivals since it was last looked at as its trials; was the last one a hit?"""
     rates = shed.rates
-    member = shed.members[slot]
-    stream = np.int64(member.stream)
-    key = np.int64(member.key)
+    stream = np.int64(shed.members.notes[slot].stream)
+    key, born = np.int64(shed.members.key[slot]), shed.members.born[slot]
     arrival = shed.queues[1 - stream].seen
     trials = arrival - rates.exposed[slot, 0]
     if key != frequency.NO_KEY and (trials > 0 or met):
         level = level_of(shed.rule, shed.frequency.counts, key, stream, met)
         window = shed.stages.width[stream] * shed.curve.watch[stream].buckets
         since, now = rates.exposed[slot, 1], rates.clock[match_rate.NOW]
-        youngest = rates.exposed[slot, 2] - member.born
-        oldest = shed.queues[stream].now - member.born
+        youngest = rates.exposed[slot, 2] - born
+        oldest = shed.queues[stream].now - born
         last, before = rates.activity[key, 0], rates.activity[key, 1]
         if met and last == now:
             last, before = before, np.int64(match_rate.NEVER)
@@ -74,13 +74,13 @@ def account(shed, slot, met):
 @inlined
 def warm_ahead(shed, slot):
     """In a pass over all members: bring near what is known of the key of one that comes soon."""
-    soon = shed.members[min(slot + AHEAD, len(shed.members) - 1)]
-    layout.warm(shed.frequency.keys, max(np.int64(0), np.int64(soon.key)))
+    soon = shed.members.key[min(slot + AHEAD, len(shed.members.key) - 1)]
+    layout.warm(shed.frequency.keys, max(np.int64(0), np.int64(soon)))
 
 
 @part
 def account_all(shed):
-    for slot in range(len(shed.members)):
+    for slot in range(len(shed.members.notes)):
         warm_ahead(shed, slot)
-        if shed.members[slot].order >= 0:
+        if is_one(shed.members, slot):
             account(shed, slot, 0)

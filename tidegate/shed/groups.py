@@ -13,6 +13,7 @@ from __future__ import annotations
 import numpy as np
 
 from tidegate.compiled.kernel import inlined, part
+from tidegate.shed.members import basis_at
 
 NOBODY = -1
 
@@ -38,25 +39,26 @@ def short(order):
 def _link(members, one, other):
     """Two roots become one: the later becomes the first child of the earlier."""
     first, second = one, other
-    if members[other].basis < members[one].basis or (
-        members[other].basis == members[one].basis and members[other].order < members[one].order
+    its_basis, our_basis = basis_at(members, other), basis_at(members, one)
+    if its_basis < our_basis or (
+        its_basis == our_basis and members.notes[other].order < members.notes[one].order
     ):
         first, second = other, one
-    child = members[first].child
-    members[second].next = child
+    child = members.links[first].child
+    members.links[second].next = child
     if child >= 0:
-        members[child].prev = second
-    members[second].prev = first
-    members[first].child = second
+        members.links[child].prev = second
+    members.links[second].prev = first
+    members.links[first].child = second
     return first
 
 
 @part
 def insert(members, root, slot):
     """Add a slot; returns the root."""
-    members[slot].child = NOBODY
-    members[slot].next = NOBODY
-    members[slot].prev = NOBODY
+    members.links[slot].child = NOBODY
+    members.links[slot].next = NOBODY
+    members.links[slot].prev = NOBODY
     return np.int64(slot) if root < 0 else np.int64(_link(members, root, slot))
 
 
@@ -66,25 +68,25 @@ def _meld(members, first):
     pairs = np.int64(NOBODY)
     while first >= 0:
         one = np.int64(first)
-        other = np.int64(members[one].next)
+        other = np.int64(members.links[one].next)
         first = np.int64(NOBODY)
-        members[one].next = NOBODY
-        members[one].prev = NOBODY
+        members.links[one].next = NOBODY
+        members.links[one].prev = NOBODY
         if other >= 0:
-            first = np.int64(members[other].next)
-            members[other].next = NOBODY
-            members[other].prev = NOBODY
+            first = np.int64(members.links[other].next)
+            members.links[other].next = NOBODY
+            members.links[other].prev = NOBODY
             one = np.int64(_link(members, one, other))
-        members[one].next = pairs
+        members.links[one].next = pairs
         pairs = one
     if pairs < 0:
         return pairs
     root = pairs
-    pairs = np.int64(members[root].next)
-    members[root].next = NOBODY
+    pairs = np.int64(members.links[root].next)
+    members.links[root].next = NOBODY
     while pairs >= 0:
-        following = np.int64(members[pairs].next)
-        members[pairs].next = NOBODY
+        following = np.int64(members.links[pairs].next)
+        members.links[pairs].next = NOBODY
         root = np.int64(_link(members, root, pairs))
         pairs = following
     return root
@@ -93,15 +95,15 @@ def _meld(members, first):
 @part
 def remove(members, root, slot):
     """Take a slot out; returns the root."""
-    children = np.int64(members[slot].child)
+    children = np.int64(members.links[slot].child)
     if slot == root:
         return _meld(members, children)
-    prev, following = members[slot].prev, members[slot].next
-    if members[prev].child == slot:
-        members[prev].child = following
+    prev, following = members.links[slot].prev, members.links[slot].next
+    if members.links[prev].child == slot:
+        members.links[prev].child = following
     else:
-        members[prev].next = following
+        members.links[prev].next = following
     if following >= 0:
-        members[following].prev = prev
+        members.links[following].prev = prev
     rest = _meld(members, children)
     return np.int64(root) if rest < 0 else np.int64(_link(members, root, rest))

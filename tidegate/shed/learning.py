@@ -12,7 +12,9 @@ import numpy as np
 from tidegate.compiled.kernel import inlined, part
 from tidegate.estimate import age_curve, frequency, importance, match_rate
 from tidegate.shed import exposure, victims, worth
+from tidegate.shed.members import basis_at, is_one
 from tidegate.shed.shed_records import BY_KEY, OUTPUT, VALUE
+from tidegate.windows.lifetime import ORDINARY
 
 SMALLEST_REFRESH = 64  # tuples between two refreshes of all scores
 MOST_HURRY = 64  # refreshes in a window
@@ -61,19 +63,14 @@ def refresh(shed, combine, weighed):
     members = looked = moved = 0
     for stream in range(len(shed.queues)):
         members += shed.queues[stream].members
-    for slot in range(len(shed.members)):
+    for slot in range(len(shed.members.notes)):
         exposure.warm_ahead(shed, slot)
-        member = shed.members[slot]
-        if member.order >= 0:
-            stream = np.int64(member.stream)
-            before = member.priority
-            member.priority = worth.score(
-                shed.rule, shed.stages, shed.importances, shed.rates, shed.frequency.counts,
-                combine, weighed, stream, np.int64(member.key), member.basis, member.born,
-                shed.queues[stream].now, member.cost,
-            )  # fmt: skip
+        if is_one(shed.members, slot):
+            before = shed.members.priority[slot]
+            score = worth.score_of(shed, slot, combine, weighed)
+            shed.members.priority[slot] = score
             looked += 1
-            moved += match_rate.has_moved(before, member.priority)
+            moved += match_rate.has_moved(before, score)
     for stream in range(len(shed.queues)):
         victims.rebuild_by_tuple(shed.queues, shed.heaps, shed.members, stream)
     hurry = shed.rates.clock[match_rate.HURRY]
@@ -96,18 +93,14 @@ def next_hurry(hurry, moved, looked):
 @inlined
 def score_again(shed, slot, combine, weighed, partner):
     """A member has met an arrival: a hit, and its key is worth something else now."""
-    member = shed.members[slot]
+    members = shed.members
     exposure.account(shed, slot, 1)
-    stream = np.int64(member.stream)
     if weighed:
-        importance.earn(shed.importances, stream, combine, member.basis, partner)
-    score = worth.score(
-        shed.rule, shed.stages, shed.importances, shed.rates, shed.frequency.counts, combine,
-        weighed, stream, np.int64(member.key), member.basis, member.born,
-        shed.queues[stream].now, member.cost,
-    )  # fmt: skip
-    if member.monitor < 0:
-        victims.store(shed.queues, shed.heaps, shed.members, slot, score)
+        stream, own = np.int64(members.notes[slot].stream), basis_at(members, slot)
+        importance.earn(shed.importances, stream, combine, own, partner)
+    score = worth.score_of(shed, slot, combine, weighed)
+    if members.notes[slot].monitor == ORDINARY:
+        victims.store(shed.queues, shed.heaps, members, slot, score)
 
 
 @part
@@ -202,25 +195,26 @@ def pace(queues, stream, moment, window):
 @inlined
 def gain(shed, slot, own, now, window):
     """A member has met an arrival: it does not decay by it, and gains (ojewole2006, 4.3.4)."""
-    member = shed.members[slot]
-    stream = np.int64(member.stream)
+    members = shed.members
+    stream = np.int64(members.notes[slot].stream)
     rule = shed.rule[0]
-    matches = shed.frequency.counts[member.key, 1 - stream]
-    left = worth.life_left(member.born, now, window)
+    matches = shed.frequency.counts[members.key[slot], 1 - stream]
+    left = worth.life_left(members.born[slot], now, window)
     # Only ever more than before, so its entry in the queue may stay behind.
     gained = worth.bounded(rule.alpha * rule.beta * own * matches)
-    member.priority = worth.bounded(
-        member.priority / rule.delta + gained * left / shed.queues[stream].scale
+    members.priority[slot] = worth.bounded(
+        members.priority[slot] / rule.delta + gained * left / shed.queues[stream].scale
     )
 
 
 @inlined
 def watch(shed, slot, now):
     """A member has met an arrival: if it is a monitor, its life has one more result."""
-    member = shed.members[slot]
-    if member.monitor >= 0:
-        stream = np.int64(member.stream)
+    note = shed.members.notes[slot]
+    if note.monitor >= 0:
+        stream = np.int64(note.stream)
+        age = now - shed.members.born[slot]
         bucket = age_curve.bucket_at(
-            now - member.born, shed.stages.width[stream], shed.curve.watch[stream].buckets
+            age, shed.stages.width[stream], shed.curve.watch[stream].buckets
         )
-        shed.curve.life[stream, member.monitor, bucket] += 1.0
+        shed.curve.life[stream, note.monitor, bucket] += 1.0

@@ -18,6 +18,7 @@ from tidegate.estimate.frequency import Frequency
 from tidegate.estimate.importance import Importances
 from tidegate.estimate.match_rate import MatchRate
 from tidegate.shed.ages import Stages
+from tidegate.shed.members import Members
 
 # How members stand: one by one, by key, or by age. It decides what a change of worth moves.
 BY_TUPLE, BY_KEY, BY_AGE = range(3)
@@ -53,6 +54,8 @@ RULE = np.dtype(
 
 QUEUE = np.dtype(
     [
+        ("start", np.int64),  # of `heaps`: the stretch for this stream
+        ("stop", np.int64),
         ("count", np.int64),  # entries of its queue, dead ones included; see `tiers`
         ("near", np.int64),  # of which so many in the near tier
         ("middle", np.int64),  # and so many in the middle one
@@ -81,30 +84,13 @@ QUEUE = np.dtype(
     ]
 )
 
-MEMBER = np.dtype(
-    [
-        ("priority", np.float64),
-        ("basis", np.float64),
-        ("order", np.int64),  # -1: not a member
-        ("born", np.int64),  # clock when it came, or its number in a count window
-        ("cost", np.int32),  # 1, or its bytes
-        ("stream", np.int32),
-        ("key", np.int32),
-        ("child", np.int32),  # of its group, see `groups`; also the links of `ages`
-        ("next", np.int32),
-        ("prev", np.int32),
-        ("stage", np.int32),
-        ("monitor", np.int32),  # -1: an ordinary tuple
-    ]
-)
-
 
 @frame
 class Shed(NamedTuple):
     rule: Any  # [0]
     queues: Any  # [stream]
-    heaps: Any  # [stream, position]
-    members: Any  # [slot]
+    heaps: Any  # queue by queue
+    members: Members
     groups: Any  # [key, stream]
     stages: Stages
     frequency: Frequency

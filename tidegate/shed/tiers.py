@@ -5,7 +5,7 @@ those of the far tier; only the near tier is in order. Where a tier ends is its 
 entry (by the order of `queue`) that may stand in it. Which entry is the first does not depend on
 where the bounds lie.
 
-    array of a stream   [ near (a heap) ... NEAR | far ....................... | middle ....... | ]
+    queue of a stream   [ near (a heap) ... NEAR | far ....................... | middle ....... | ]
 
 A heap of all entries is read all over at each step, and half of each step is spent waiting for
 memory once it outgrows the CPU's caches. Here most entries are written once to the end of the far
@@ -18,28 +18,68 @@ each tier per entry that leaves; at n = 500,000 that is some thirty times.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 import numpy as np
 
-from tidegate.compiled.kernel import part
+from tidegate.compiled.kernel import inlined, kernel, part
 from tidegate.shed import queue
 
-NEAR = 1024  # room of the near tier: 32 kB
+NEAR = 1024  # room of the near tier: 28 kB
+_FEWEST = 16  # entries that any queue has room for
 _FILL = NEAR // 2
 _SAMPLE = 128
 _LAST = 2**62  # an order after all others
 
 
-def length_for(members: int) -> int:
-    """The length of a queue for so many members: room for as many dead entries as a quarter of
-    them, then the queue is rebuilt without the dead."""
-    return NEAR + members + members // 4 + 16
+def length_for(slots: int, streams: int) -> int:
+    """The length of all queues together: a quarter of the entries may be dead before a queue is
+    rebuilt without them, and a quarter is there to be shared out as the streams need it."""
+    return streams * (NEAR + _FEWEST) + slots + slots // 2
+
+
+def starts_for(members: Sequence[int], length: int) -> list[int]:
+    """Where the queue of each stream begins, and the end of the last."""
+    needed = [NEAR + _FEWEST + number + number // 4 for number in members]
+    spare = (length - sum(needed)) // len(members)
+    return [0, *np.cumsum([number + spare for number in needed]).tolist()]
+
+
+@kernel
+def move_all(queues, heaps, starts, more):
+    """Write all queues into another array."""
+    for stream in range(len(queues)):
+        line = queues[stream]
+        for at in range(line.count + NEAR if line.count > 0 else 0):
+            copy_entry(heaps, line.start + at, more, starts[stream] + at)
+        line.start, line.stop = starts[stream], starts[stream + 1]
 
 
 @part
-def room(heaps):
+def copy_entry(heaps, source, more, target):
+    more[target].priority = heaps[source].priority
+    more[target].basis = heaps[source].basis
+    more[target].order = heaps[source].order
+    more[target].holder = heaps[source].holder
+
+
+@inlined
+def room(queues, stream):
     """How many entries a stream may have, so that all fit behind the near tier."""
-    return heaps.shape[1] - NEAR
+    return queues[stream].stop - queues[stream].start - NEAR
+
+
+@inlined
+def is_crowded(queues, stream):
+    """Has the queue no room for one member more and a quarter of dead entries?"""
+    members = queues[stream].members + 1
+    return members + members // 4 >= room(queues, stream)
+
+
+@inlined
+def of(queues, heaps, stream):
+    """The queue of one stream."""
+    return heaps[queues[stream].start : queues[stream].stop]
 
 
 @part
@@ -63,7 +103,7 @@ def _write(heap, at, priority, basis, order, holder):
 @part
 def append(queues, heaps, stream, priority, basis, order, holder):
     """Write one of many entries; the queue was cleared before and is not in use yet."""
-    _write(heaps[stream], NEAR + queues[stream].count, priority, basis, order, holder)
+    _write(of(queues, heaps, stream), NEAR + queues[stream].count, priority, basis, order, holder)
     queues[stream].count += 1
 
 
@@ -81,7 +121,7 @@ def _is_within(priority, basis, order, last_priority, last_basis, last_order):
 def push(queues, heaps, stream, priority, basis, order, holder):
     """Add an entry; the caller has made sure of `room`."""
     line = queues[stream]
-    heap = heaps[stream]
+    heap = of(queues, heaps, stream)
     if line.count == 0:
         line.near = line.middle = 0
     if _is_within(priority, basis, order, line.near_priority, line.near_basis, line.near_order):
@@ -120,7 +160,7 @@ def _give_up_near(line, heap):
 def pop(queues, heaps, stream):
     """Drop the first entry."""
     line = queues[stream]
-    line.near = queue.pop(heaps[stream], line.near)
+    line.near = queue.pop(of(queues, heaps, stream), line.near)
     line.count -= 1
 
 
@@ -129,9 +169,9 @@ def move_top(queues, heaps, stream, priority, basis, order):
     """The holder of the first entry says something higher now: to where it belongs."""
     line = queues[stream]
     if _is_within(priority, basis, order, line.near_priority, line.near_basis, line.near_order):
-        queue.replace_top(heaps[stream], line.near, priority, basis, order)
+        queue.replace_top(of(queues, heaps, stream), line.near, priority, basis, order)
     else:
-        holder = heaps[stream][0].holder
+        holder = heaps[queues[stream].start].holder
         pop(queues, heaps, stream)
         push(queues, heaps, stream, priority, basis, order, holder)
 
@@ -144,7 +184,7 @@ def refill(queues, heaps, stream):
     those that still say what their holders say; then `end_refill`.
     """
     line = queues[stream]
-    found = _refill(line, heaps[stream])
+    found = _refill(line, of(queues, heaps, stream))
     line.count -= found
     return found
 
@@ -154,7 +194,7 @@ def keep(queues, heaps, stream, priority, basis, order, holder):
     """One of the entries looked at goes on, perhaps saying something higher than before."""
     line = queues[stream]
     if _is_within(priority, basis, order, line.near_priority, line.near_basis, line.near_order):
-        _write(heaps[stream], line.near, priority, basis, order, holder)
+        _write(of(queues, heaps, stream), line.near, priority, basis, order, holder)
         line.near += 1
         line.count += 1
     else:
@@ -163,7 +203,7 @@ def keep(queues, heaps, stream, priority, basis, order, holder):
 
 @part
 def end_refill(queues, heaps, stream):
-    queue.heapify(heaps[stream], queues[stream].near)
+    queue.heapify(of(queues, heaps, stream), queues[stream].near)
 
 
 @part

@@ -12,7 +12,9 @@ import numpy as np
 from tidegate.compiled import layout
 from tidegate.compiled.kernel import inlined, part
 from tidegate.shed import groups, tiers, worth
+from tidegate.shed.members import basis_at, is_one
 from tidegate.shed.shed_records import BY_KEY
+from tidegate.windows.lifetime import ORDINARY
 
 NOBODY = -1
 AHEAD = 8  # entries: far enough to hide a cache miss
@@ -23,10 +25,13 @@ _SMALLEST_SCALE = 1e-280  # stored priorities grow as the scale falls; before th
 def rebuild_by_tuple(queues, heaps, members, stream):
     """A queue with one entry for each member of the stream."""
     tiers.clear(queues, stream)
-    for slot in range(len(members)):
-        member = members[slot]
-        if member.order >= 0 and member.stream == stream and member.monitor < 0:
-            tiers.append(queues, heaps, stream, member.priority, member.basis, member.order, slot)
+    for slot in range(len(members.notes)):
+        note = members.notes[slot]
+        if note.monitor == ORDINARY and note.stream == stream:
+            tiers.append(
+                queues, heaps, stream, members.priority[slot], basis_at(members, slot), note.order,
+                slot,
+            )  # fmt: skip
 
 
 @part
@@ -36,27 +41,40 @@ def rebuild_by_key(rule, queues, heaps, members, groups_, counts, stream):
     for key in range(len(groups_)):
         group = groups_[key, stream]
         if group.root >= 0:
-            first = members[group.root]
+            basis, order = _first_of(members, group)
             part = worth.key_worth(rule, counts, key, stream)
-            group.queued = worth.group_priority(rule, part, first.basis)
-            group.queued_order = groups.short(first.order)
-            tiers.append(queues, heaps, stream, group.queued, first.basis, first.order, key)
+            group.queued = worth.group_priority(rule, part, basis)
+            group.queued_order = groups.short(order)
+            tiers.append(queues, heaps, stream, group.queued, basis, order, key)
+
+
+@inlined
+def _first_of(members, group):
+    """Basis and order of the first to go of a group."""
+    return basis_at(members, group.root), members.notes[group.root].order
+
+
+@inlined
+def _is_alive(members, entry):
+    """Is the tuple that an entry was written for still the one in its slot?"""
+    note = members.notes[entry.holder]
+    return note.order == entry.order and note.monitor == ORDINARY
 
 
 @part
 def _come_near_by_tuple(queues, heaps, members, stream):
     """Bring the next entries to the near tier, without the dead, and each with what it is worth."""
-    heap = heaps[stream]
+    heap = tiers.of(queues, heaps, stream)
     found = tiers.refill(queues, heaps, stream)
     for at in range(found):
         soon = np.int64(heap[min(at + AHEAD, found - 1)].holder)
-        layout.warm(members, soon)
+        layout.warm(members.notes, soon)
+        layout.warm(members.priority, soon)
         entry = heap[at]
-        member = members[entry.holder]
-        if member.order == entry.order and entry.priority <= member.priority:
-            tiers.keep(
-                queues, heaps, stream, member.priority, member.basis, member.order, entry.holder
-            )
+        holder = np.int64(entry.holder)
+        priority = members.priority[holder]
+        if _is_alive(members, entry) and entry.priority <= priority:
+            tiers.keep(queues, heaps, stream, priority, entry.basis, entry.order, holder)
     tiers.end_refill(queues, heaps, stream)
 
 
@@ -68,12 +86,12 @@ def first_by_tuple(queues, heaps, members, stream):
         if queues[stream].near == 0:
             _come_near_by_tuple(queues, heaps, members, stream)
             continue
-        top = heaps[stream, 0]
-        member = members[top.holder]
-        if member.order != top.order or top.priority > member.priority:
+        top = heaps[queues[stream].start]
+        priority = members.priority[top.holder]
+        if not _is_alive(members, top) or top.priority > priority:
             tiers.pop(queues, heaps, stream)
-        elif top.priority < member.priority:
-            tiers.move_top(queues, heaps, stream, member.priority, member.basis, member.order)
+        elif top.priority < priority:
+            tiers.move_top(queues, heaps, stream, priority, top.basis, top.order)
         else:
             found = np.int64(top.holder)
             break
@@ -89,21 +107,22 @@ def _speaks_for(group, entry):
 @part
 def _come_near_by_key(rule, queues, heaps, members, groups_, counts, stream):
     """See `_come_near_by_tuple`."""
-    heap = heaps[stream]
+    heap = tiers.of(queues, heaps, stream)
     found = tiers.refill(queues, heaps, stream)
     for at in range(found):
         soon = np.int64(heap[min(at + 2 * AHEAD, found - 1)].holder)
         layout.warm(counts, soon)
         soon = np.int64(groups_[heap[min(at + AHEAD, found - 1)].holder, stream].root)
-        layout.warm(members, max(np.int64(0), soon))
+        layout.warm(members.notes, max(np.int64(0), soon))
         entry = heap[at]
-        group = groups_[entry.holder, stream]
+        holder = np.int64(entry.holder)
+        group = groups_[holder, stream]
         if group.root >= 0 and _speaks_for(group, entry):
-            first = members[group.root]
-            part = worth.key_worth(rule, counts, entry.holder, stream)
-            group.queued = worth.group_priority(rule, part, first.basis)
-            group.queued_order = groups.short(first.order)
-            tiers.keep(queues, heaps, stream, group.queued, first.basis, first.order, entry.holder)
+            basis, order = _first_of(members, group)
+            part = worth.key_worth(rule, counts, holder, stream)
+            group.queued = worth.group_priority(rule, part, basis)
+            group.queued_order = groups.short(order)
+            tiers.keep(queues, heaps, stream, group.queued, basis, order, holder)
     tiers.end_refill(queues, heaps, stream)
 
 
@@ -115,20 +134,20 @@ def first_by_key(rule, queues, heaps, members, groups_, counts, stream):
         if queues[stream].near == 0:
             _come_near_by_key(rule, queues, heaps, members, groups_, counts, stream)
             continue
-        top = heaps[stream, 0]
+        top = heaps[queues[stream].start]
         group = groups_[top.holder, stream]
         if group.root < 0 or not _speaks_for(group, top):
             tiers.pop(queues, heaps, stream)
             continue
-        first = members[group.root]
+        basis, order = _first_of(members, group)
         part = worth.key_worth(rule, counts, top.holder, stream)
-        priority = worth.group_priority(rule, part, first.basis)
-        if priority == top.priority and first.order == top.order:
+        priority = worth.group_priority(rule, part, basis)
+        if priority == top.priority and order == top.order:
             found = np.int64(group.root)
             break
         group.queued = priority
-        group.queued_order = groups.short(first.order)
-        tiers.move_top(queues, heaps, stream, priority, first.basis, first.order)
+        group.queued_order = groups.short(order)
+        tiers.move_top(queues, heaps, stream, priority, basis, order)
     return found
 
 
@@ -136,7 +155,7 @@ def first_by_key(rule, queues, heaps, members, groups_, counts, stream):
 def drop_top(shed, stream, slot):
     """A victim has left: drop its entry now, so that the next victim is known early."""
     if shed.queues[stream].near > 0:
-        holder = np.int64(shed.heaps[stream, 0].holder)
+        holder = np.int64(shed.heaps[shed.queues[stream].start].holder)
         if shed.rule[0].standing == BY_KEY:
             is_dead = shed.groups[holder, stream].root < 0
         else:
@@ -154,40 +173,40 @@ def reweigh(rule, queues, heaps, members, groups_, counts, key, stream):
     group = groups_[key, stream]
     if group.root < 0:
         return
-    first = members[group.root]
+    basis, order = _first_of(members, group)
     part = worth.key_worth(rule, counts, key, stream)
-    priority = worth.group_priority(rule, part, first.basis)
+    priority = worth.group_priority(rule, part, basis)
     if priority < group.queued or (
-        priority == group.queued and groups.short(first.order) != group.queued_order
+        priority == group.queued and groups.short(order) != group.queued_order
     ):
-        if queues[stream].count >= tiers.room(heaps):
+        if queues[stream].count >= tiers.room(queues, stream):
             rebuild_by_key(rule, queues, heaps, members, groups_, counts, stream)
         else:
             group.queued = priority
-            group.queued_order = groups.short(first.order)
-            tiers.push(queues, heaps, stream, priority, first.basis, first.order, key)
+            group.queued_order = groups.short(order)
+            tiers.push(queues, heaps, stream, priority, basis, order, key)
 
 
 @part
 def store(queues, heaps, members, slot, priority):
     """Give a member another priority; see `reweigh`."""
-    member = members[slot]
-    falls = priority < member.priority
-    member.priority = priority
+    falls = priority < members.priority[slot]
+    members.priority[slot] = priority
     if falls:
-        stream = member.stream
-        if queues[stream].count >= tiers.room(heaps):
+        note = members.notes[slot]
+        stream = np.int64(note.stream)
+        if queues[stream].count >= tiers.room(queues, stream):
             rebuild_by_tuple(queues, heaps, members, stream)
         else:
-            tiers.push(queues, heaps, stream, priority, member.basis, member.order, slot)
+            tiers.push(queues, heaps, stream, priority, basis_at(members, slot), note.order, slot)
 
 
 @part
 def rescale(queues, heaps, members, stream):
     """Write the present priorities down, so that the scale is 1 again. The order stays."""
-    for slot in range(len(members)):
-        if members[slot].order >= 0 and members[slot].stream == stream:
-            members[slot].priority *= queues[stream].scale
+    for slot in range(len(members.notes)):
+        if is_one(members, slot) and members.notes[slot].stream == stream:
+            members.priority[slot] *= queues[stream].scale
     queues[stream].scale = 1.0
     rebuild_by_tuple(queues, heaps, members, stream)
 

@@ -29,6 +29,7 @@ import numpy as np
 from tidegate.compiled.kernel import inlined, part
 from tidegate.estimate import frequency, importance, match_rate
 from tidegate.shed import ages
+from tidegate.shed.members import basis_at, cost_at
 from tidegate.shed.shed_records import (
     ADDITIVE,
     CUMULATIVE,
@@ -146,3 +147,15 @@ def score(
     if weighed:
         worth *= bounded(importance.worth(importances, stream, combine, own))
     return bounded(worth / (size + rule[0].slot_price))
+
+
+@part
+def score_of(shed, slot, combine, weighed):
+    """What VALUE says of a member now."""
+    members = shed.members
+    stream = np.int64(members.notes[slot].stream)
+    return score(
+        shed.rule, shed.stages, shed.importances, shed.rates, shed.frequency.counts, combine,
+        weighed, stream, np.int64(members.key[slot]), basis_at(members, slot), members.born[slot],
+        shed.queues[stream].now, cost_at(members, slot),
+    )  # fmt: skip

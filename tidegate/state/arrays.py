@@ -44,6 +44,9 @@ def new_state(
     gate.clock = gate.watermark = _NEVER * 2
     lanes.newest = _NEVER * 2
     streams = len(lanes)
+    starts = lifetime.line_starts([0] * streams, 2 * capacity)
+    lanes.first = lanes.begin = lanes.end = starts[:-1]
+    lanes.stop = starts[1:]
     values = np.zeros((capacity, columns), np.int64)
     has_trees = bool(np.isin(lanes.index, (BTREE, TTREE)).any())
     return State(
@@ -53,8 +56,10 @@ def new_state(
         slots=slots,
         notes=notes,
         importance=np.ones(capacity if has_importance else 1, np.float64),
-        lines=np.full((streams, 2 * capacity), -1, np.int32),
-        late=np.zeros(capacity, np.int32),
+        lines=np.full(2 * capacity, -1, np.int32),
+        numbers=np.zeros(1 if lanes.is_time_window.all() else capacity, np.int64),
+        late=np.zeros(1, np.int32),
+        late_place=np.zeros(1, np.int32),
         values=values,
         reals=values.view(np.float64),
         spans=np.zeros((capacity, len(set_terms), 2), np.int64),
@@ -96,29 +101,54 @@ def with_more_slots(state: State, capacity: int) -> State:
     """The same join with room for `capacity` tuples."""
     slots, notes = lifetime.grown_slots(state.slots, state.notes, state.pool, capacity)
     values = _longer(state.values, capacity)
-    lines = _longer(state.lines, 2 * capacity, axis=1)
-    for stream, lane in enumerate(state.lanes):
-        lines[stream, lane.end :] = -1
+    counted, late = len(state.numbers) > 1, bool(state.gate[0].takes_late)
     state = state._replace(
         slots=slots,
         notes=notes,
         importance=_longer(state.importance, capacity if state.gate[0].has_importance else 1),
-        lines=lines,
-        late=_longer(state.late, capacity),
+        numbers=_longer(state.numbers, capacity) if counted else state.numbers,
+        late=_longer(state.late, capacity) if late else state.late,
+        late_place=_longer(state.late_place, capacity) if late else state.late_place,
         values=values,
         reals=values.view(np.float64),
         spans=_longer(state.spans, capacity),
     )
+    state = with_even_lines(state)
     if HASH in state.lanes.index:
         state = state._replace(buckets=hash_table.empty(len(state.lanes), capacity))
         indexes.reindex(state, HASH)
     return state
 
 
+def with_even_lines(state: State) -> State:
+    """The same join, each line with room as its stream needs it now: two places for a slot."""
+    length = 2 * len(state.slots)
+    alive = (state.lanes.end - state.lanes.begin).tolist()
+    if state.pool[0].tracked:
+        alive = state.lanes.alive.tolist()
+    starts = np.array(lifetime.line_starts(alive, length), np.int64)
+    lines = np.full(length, -1, np.int32)
+    tracked = int(state.pool[0].tracked)
+    lifetime.move_lines(state.notes, tracked, state.lanes, state.lines, starts, lines)
+    return state._replace(lines=lines)
+
+
+def with_late(state: State) -> State:
+    """The same join, ready for tuples that come out of order."""
+    if state.gate[0].takes_late:
+        return state
+    state.gate[0].takes_late = 1
+    capacity = len(state.slots)
+    return state._replace(
+        late=np.zeros(capacity, np.int32), late_place=np.full(capacity, -1, np.int32)
+    )
+
+
 def slot_bytes(state: State) -> int:
     """At most so many bytes go to one more slot, in all arrays that grow with the slots."""
     streams = len(state.lanes)
-    links = 8 * streams + 4  # in lines of twice the length, and in the heap of late tuples
+    links = 8 + 8 * int(state.gate[0].takes_late)  # two places in lines, and for late tuples
+    links += 8 if len(state.numbers) > 1 else 0
     indexed = 8 * streams if HASH in state.lanes.index else 0
     each = (state.slots, state.notes, state.values, state.spans)
     own = sum(array.strides[0] for array in each)
@@ -169,19 +199,18 @@ def start_tracking(state: State) -> None:
         notes.stream[line_of(state, stream)] = stream
     by_arrival = line[np.lexsort((notes.stream[line], state.slots.time[line]))]
     notes.order[by_arrival] = np.arange(len(line)) + state.gate[0].order - len(line)
-    for stream, lane in enumerate(state.lanes):
+    notes.monitor = lifetime.NOT_CHARGED
+    for lane in state.lanes:
         positions = np.arange(lane.begin, lane.end)
-        slots = state.lines[stream, positions]
+        slots = state.lines[positions]
         notes.place[slots[slots >= 0]] = positions[slots >= 0]
-    notes.mark[line] = state.slots.time[line] + state.lanes.window[notes.stream[line]]
-    notes.late_place[line] = -1
 
 
 @kernel
 def queue_late(state, line):
     """Put the retained tuples in `line`, which came out of order, into the heap of late tuples."""
     for k in range(len(line)):
-        state.pool[0].late = late_heap.push(state.late, state.notes, state.pool[0].late, line[k])
+        late_heap.push(state, line[k])
 
 
 @kernel

@@ -24,8 +24,10 @@ class State(NamedTuple):
     slots: Records
     notes: Records  # [slot]
     importance: NDArray[np.float64]  # [slot], if the join has importances
-    lines: NDArray[np.int32]  # [stream, position] -> slot or -1
-    late: NDArray[np.int32]  # heap of tuples that came out of order
+    lines: NDArray[np.int32]  # stretch by stretch: slot or -1
+    numbers: NDArray[np.int64]  # [slot], if a window is counted: n-th tuple taken from its stream
+    late: NDArray[np.int32]  # heap of tuples that came out of order, where some may
+    late_place: NDArray[np.int32]  # [slot]: where it stands in that heap, -1: in order
     values: NDArray[np.int64]  # [slot, k]: numbers of band and theta terms, floats as their bits
     reals: NDArray[np.float64]  # the same memory, read as floats
     spans: NDArray[np.int64]  # [slot, set term, (begin, length)]
@@ -85,12 +87,12 @@ def alive_slots(state: State) -> NDArray[np.int64]:
 def head_of(state: State, stream: int) -> int:
     """The slot that stands first in the line of a stream, -1 if the line is empty."""
     lane = state.lanes[stream]
-    line = state.lines[stream, lane.begin : lane.end]
+    line = state.lines[lane.begin : lane.end]
     return int(line[np.argmax(line >= 0)]) if len(line) else -1
 
 
 def line_of(state: State, stream: int) -> NDArray[np.int64]:
     """The retained slots of one stream, in order of arrival."""
     lane = state.lanes[stream]
-    line = state.lines[stream, lane.begin : lane.end]
+    line = state.lines[lane.begin : lane.end]
     return line[line >= 0].astype(np.int64)

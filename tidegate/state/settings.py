@@ -91,4 +91,4 @@ def state_of(spec: JoinSpec, binding: Binding) -> State:
     state.accounts.capacity = capacities(spec, spec.memory_rows)
     counted = any(window.kind == "rows" for window in spec.windows)
     state.pool[0].tracked = gate.limited or counted or gate.lateness > 0 or spec.ties == "instant"
-    return state
+    return arrays.with_late(state) if gate.lateness > 0 else state

@@ -18,14 +18,15 @@ from tidegate.compiled import layout
 from tidegate.compiled.kernel import kernel
 from tidegate.compiled.layout import records
 from tidegate.estimate import age_curve, frequency, importance, match_rate
-from tidegate.shed import ages, budget, queue, recipes, shed_records, tiers
+from tidegate.shed import ages, budget, members, queue, recipes, shed_records, tiers
 from tidegate.shed.groups import GROUP
-from tidegate.shed.shed_records import BY_AGE, BY_KEY, MEMBER, QUEUE, RULE, Shed
+from tidegate.shed.shed_records import BY_AGE, BY_KEY, BY_TUPLE, QUEUE, RULE, Shed
 from tidegate.spec import JoinSpec, TidegateError
 from tidegate.spec.options import Policy
 from tidegate.spec.units import parse_window
 from tidegate.state.join_state import State
 from tidegate.state.settings import capacities
+from tidegate.windows.lifetime import NOT_CHARGED, ORDINARY
 
 BUCKETS = 20  # of an age curve, where the user does not say
 MOST_BUCKETS = 1000
@@ -58,15 +59,14 @@ def shed_of(spec: JoinSpec, binding: Binding, state: State) -> Shed | None:
     keys = keys_for(slots) if recipe.keyed else 0
     buckets = _buckets(spec, binding, policy) if recipe.aged else 0
     rising = int(recipe.kind == shed_records.UNTIL_EXPIRY)
-    members = records(MEMBER, slots)
-    members.order = budget.NOT_A_MEMBER
+    state.notes.monitor = NOT_CHARGED
     columns = _by_key(recipe.kind, recipe.standing, streams, keys)
     by_heap = recipe.standing != BY_AGE
     shed = Shed(
         rule=_rule(spec, policy, recipe, statistics, state),
         queues=records(QUEUE, streams),
-        heaps=records(queue.ENTRY, (streams, tiers.length_for(slots) if by_heap else 1)),
-        members=members,
+        heaps=records(queue.ENTRY, tiers.length_for(slots, streams) if by_heap else 1),
+        members=members.empty(state.notes, _needs(spec, recipe, state)),
         groups=columns["groups"],
         stages=ages.empty(streams, buckets + 1, rising),
         frequency=frequency.empty(
@@ -77,6 +77,8 @@ def shed_of(spec: JoinSpec, binding: Binding, state: State) -> Shed | None:
         rates=_rates(recipe, streams, buckets, columns, slots),
     )
     shed.queues.scale = shed.queues.factor = 1.0
+    if by_heap:
+        shed = with_even_queues(shed, slots)
     if recipe.aged:
         _open_curve(spec, binding, policy, shed, state)
     if recipe.kind == shed_records.VALUE:
@@ -84,6 +86,21 @@ def shed_of(spec: JoinSpec, binding: Binding, state: State) -> Shed | None:
     if statistics == frequency.GIVEN:
         shed = _with_shares(spec, binding, policy, shed)
     return shed
+
+
+def _needs(spec: JoinSpec, recipe: recipes.Recipe, state: State) -> members.Needs:
+    """Which columns of members the policy reads."""
+    kind, weighed = recipe.kind, bool(state.gate[0].has_importance)
+    timed = kind in (shed_records.ADDITIVE, shed_records.MULTIPLICATIVE)
+    ranked = (shed_records.SIMP, shed_records.SIMPPROB, shed_records.DIMPPROB, shed_records.VALUE)
+    return members.Needs(
+        priority=recipe.standing == BY_TUPLE,
+        basis=timed or (weighed and kind in ranked),
+        born=recipe.aged or kind == shed_records.CUMULATIVE,
+        cost=spec.memory_bytes is not None,
+        key=recipe.keyed,
+        links=recipe.standing != BY_TUPLE,
+    )
 
 
 def _by_key(kind: int, standing: int, streams: int, keys: int) -> dict[str, Any]:
@@ -296,12 +313,6 @@ def _codes(binding: Binding, keys: list[Any]) -> NDArray[np.int64]:
 # --- room --------------------------------------------------------------------------------
 
 
-def _longer(array: Any, length: int) -> Any:
-    more = layout.zeros((length, *array.shape[1:]), array.dtype).view(type(array))
-    layout.copy(array, more)
-    return more
-
-
 def _with_keys(shed: Shed, keys: int) -> Shed:
     if keys + 1 <= len(shed.frequency.keys):
         return shed
@@ -315,24 +326,29 @@ def _with_keys(shed: Shed, keys: int) -> Shed:
     return shed
 
 
-def with_more_slots(shed: Shed, slots: int) -> Shed:
-    """The same with room for `slots` tuples."""
-    before = len(shed.members)
-    members = _longer(shed.members, slots)
-    members.order[before:] = budget.NOT_A_MEMBER
-    shed = shed._replace(members=members)
+def with_more_slots(shed: Shed, notes: Any) -> Shed:
+    """The same with room for as many tuples as there are notes, which the join has grown."""
+    slots, before = len(notes), len(shed.members.notes)
+    notes.monitor[before:] = NOT_CHARGED
+    shed = shed._replace(members=members.grown(shed.members, notes))
     if shed.rule[0].kind == shed_records.VALUE:
         exposed = match_rate.exposures(slots)
         layout.copy(shed.rates.exposed, exposed)
         shed = shed._replace(rates=shed.rates._replace(exposed=exposed))
     if shed.rule[0].standing != BY_AGE:
-        heaps = records(queue.ENTRY, (len(shed.queues), tiers.length_for(slots)))
-        for stream, heap in enumerate(shed.heaps):
-            layout.copy(heap, heaps[stream])
-        shed = shed._replace(heaps=heaps)
+        shed = with_even_queues(shed, slots)
     if shed.rule[0].keyed and shed.rule[0].statistics != frequency.GIVEN:
         shed = _with_keys(shed, keys_for(slots))
     return shed
+
+
+def with_even_queues(shed: Shed, slots: int) -> Shed:
+    """The same, each queue with room as its stream needs it now."""
+    length = tiers.length_for(slots, len(shed.queues))
+    starts = np.array(tiers.starts_for(shed.queues.members.tolist(), length), np.int64)
+    heaps = records(queue.ENTRY, length)
+    tiers.move_all(shed.queues, shed.heaps, starts, heaps)
+    return shed._replace(heaps=heaps)
 
 
 def with_more_rare(shed: Shed) -> Shed:
@@ -342,12 +358,12 @@ def with_more_rare(shed: Shed) -> Shed:
 
 def slot_bytes(shed: Shed) -> int:
     """At most so many bytes go to one more slot, in all arrays that grow with the slots."""
-    rule, streams = shed.rule[0], len(shed.queues)
-    size = int(shed.members.itemsize)
+    rule = shed.rule[0]
+    size = members.slot_bytes(shed.members)
     if rule.kind == shed_records.VALUE:
         size += int(shed.rates.exposed.strides[0])
     if rule.standing != BY_AGE:
-        size += streams * (queue.ENTRY.itemsize + queue.ENTRY.itemsize // 4)
+        size += queue.ENTRY.itemsize * 3 // 2
     if rule.keyed:
         size += int(shed.frequency.keys.strides[0]) + 6  # of its key, and places in the table
     return size
@@ -358,18 +374,25 @@ def _stand_again(shed, line):
     """Members whose records are written join queues, groups and stages."""
     for k in range(len(line)):
         slot = line[k]
-        stream = np.int64(shed.members[slot].stream)
-        if shed.members[slot].monitor >= 0:
+        stream = np.int64(shed.members.notes[slot].stream)
+        if shed.members.notes[slot].monitor != ORDINARY:
             continue
         shed.queues[stream].members += 1
         budget.stand(shed, slot)
 
 
-def stand_again(shed: Shed, line: NDArray[np.int64]) -> None:
-    """Make heaps, groups and stages from the members in `line`, in order of arrival."""
+def stand_again(shed: Shed, line: NDArray[np.int64]) -> Shed:
+    """Compute heaps, groups and stages from the members in `line`."""
     frequency.rebuild(shed.frequency)
-    shed.queues.count = shed.queues.members = 0
-    _stand_again(shed, line[np.argsort(shed.members.order[line])])
+    notes = shed.members.notes[line]
+    streams = notes.stream[notes.monitor == ORDINARY]
+    shed.queues.count = 0
+    shed.queues.members = np.bincount(streams, minlength=len(shed.queues))
+    if shed.rule[0].standing != BY_AGE:
+        shed = with_even_queues(shed, len(shed.members.notes))
+    shed.queues.members = 0
+    _stand_again(shed, line[np.argsort(notes.order)])  # in order of arrival
+    return shed
 
 
 def nbytes(shed: Shed | None) -> int:
@@ -378,4 +401,5 @@ def nbytes(shed: Shed | None) -> int:
     def size(part: Any) -> int:
         return sum(map(size, part)) if isinstance(part, tuple) else int(part.nbytes)
 
-    return 0 if shed is None else size(shed)
+    # Notes are those of the join, which counts them.
+    return 0 if shed is None else size(shed) - int(shed.members.notes.nbytes)

@@ -8,66 +8,76 @@ built.
 
 from __future__ import annotations
 
+import numpy as np
+
 from tidegate.compiled.kernel import part
 
 
 @part
-def _before(notes, one, other):
-    if notes[one].mark != notes[other].mark:
-        return notes[one].mark < notes[other].mark
-    return notes[one].order < notes[other].order
+def deadline(state, slot):
+    """The last moment at which a tuple of a time window is alive."""
+    return state.slots[slot].time + state.lanes[state.notes[slot].stream].window
 
 
 @part
-def _put(heap, notes, at, slot):
-    heap[at] = slot
-    notes[slot].late_place = at
+def _before(state, one, other):
+    first, second = deadline(state, one), deadline(state, other)
+    if first != second:
+        return first < second
+    return state.notes[one].order < state.notes[other].order
 
 
 @part
-def _rise(heap, notes, at):
-    slot = heap[at]
+def _put(state, at, slot):
+    state.late[at] = slot
+    state.late_place[slot] = at
+
+
+@part
+def _rise(state, at):
+    slot = state.late[at]
     while at > 0:
         parent = (at - 1) >> 1
-        if not _before(notes, slot, heap[parent]):
+        if not _before(state, slot, state.late[parent]):
             break
-        _put(heap, notes, at, heap[parent])
+        _put(state, at, state.late[parent])
         at = parent
-    _put(heap, notes, at, slot)
+    _put(state, at, slot)
 
 
 @part
-def _sink(heap, notes, at, count):
-    slot = heap[at]
+def _sink(state, at, count):
+    slot = state.late[at]
     while True:
         child = 2 * at + 1
         if child >= count:
             break
-        if child + 1 < count and _before(notes, heap[child + 1], heap[child]):
+        if child + 1 < count and _before(state, state.late[child + 1], state.late[child]):
             child += 1
-        if not _before(notes, heap[child], slot):
+        if not _before(state, state.late[child], slot):
             break
-        _put(heap, notes, at, heap[child])
+        _put(state, at, state.late[child])
         at = child
-    _put(heap, notes, at, slot)
+    _put(state, at, slot)
     return at
 
 
 @part
-def push(heap, notes, count, slot):
-    """Add `slot` to a heap of `count` slots; returns the number of slots after."""
-    heap[count] = slot
-    _rise(heap, notes, count)
-    return count + 1
+def push(state, slot):
+    """Add a slot to the heap."""
+    count = state.pool[0].late
+    state.late[count] = slot
+    _rise(state, count)
+    state.pool[0].late = count + 1
 
 
 @part
-def remove(heap, notes, count, at):
-    """Take out the slot that stands `at`; returns the number of slots left."""
-    slot = heap[at]
-    count -= 1
+def remove(state, slot):
+    """Take a slot out of the heap."""
+    at = np.int64(state.late_place[slot])
+    count = state.pool[0].late - 1
     if at < count:
-        heap[at] = heap[count]
-        _rise(heap, notes, _sink(heap, notes, at, count))
-    notes[slot].late_place = -1
-    return count
+        state.late[at] = state.late[count]
+        _rise(state, _sink(state, at, count))
+    state.late_place[slot] = -1
+    state.pool[0].late = count

@@ -19,6 +19,8 @@ head of the line (after the heap) is enough: expiry is one access.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from tidegate.compiled import layout
@@ -44,14 +46,13 @@ NOT_INDEXED = -2  # a NULL or NaN in a join column: the tuple never matches
 NOTE = np.dtype(
     [
         ("order", np.int64),  # n-th tuple taken from all streams
-        ("mark", np.int64),  # time window: last moment at which it is alive; count window: n-th
-        #                      tuple taken from its stream
         ("place", np.int32),  # where it stands in its line
-        ("late_place", np.int32),  # where it stands in the heap of late tuples, -1: in order
-        ("stream", np.int32),
-        ("spare", np.int32),
+        ("stream", np.int16),
+        ("monitor", np.int16),  # under a budget: its number as a monitor, or one of those below
     ]
 )
+NOT_CHARGED = -2  # it is charged to no account: there is no budget, or it only visits
+ORDINARY = -1  # charged, and no monitor
 
 LANE = np.dtype(
     [
@@ -59,7 +60,9 @@ LANE = np.dtype(
         ("is_time_window", np.int64),
         ("index", np.int64),  # kind of its index
         ("account", np.int64),  # share of the memory that it is charged to
-        ("begin", np.int64),
+        ("first", np.int64),  # of `lines`: the stretch for this stream
+        ("stop", np.int64),
+        ("begin", np.int64),  # its line, within that stretch
         ("end", np.int64),
         ("alive", np.int64),
         ("newest", np.int64),  # time of the newest tuple that stands in order
@@ -128,18 +131,51 @@ def grown_slots(
     return more_slots, more_notes
 
 
+def line_starts(alive: Sequence[int], length: int) -> list[int]:
+    """Where the stretch of each stream begins in an array of lines, and the end of the last.
+
+    What is not needed for the tuples alive is shared out evenly.
+    """
+    spare = (length - sum(alive)) // len(alive)
+    return [0, *np.cumsum([number + spare for number in alive]).tolist()]
+
+
+@kernel
+def move_lines(notes, tracked, lanes, lines, starts, more):
+    """Write all lines into another array, without gaps, each at the start of its stretch."""
+    for stream in range(len(lanes)):
+        lane = lanes[stream]
+        end = starts[stream]
+        for position in range(lane.begin, lane.end):
+            slot = lines[position]
+            if slot >= 0:
+                more[end] = slot
+                if tracked:
+                    notes[slot].place = end
+                end += 1
+        lane.begin, lane.end = starts[stream], end
+        lane.first, lane.stop = starts[stream], starts[stream + 1]
+
+
+@inlined
+def is_cramped(lane, alive):
+    """Is a line at the end of its stretch, and would closing its gaps free too little of it?"""
+    room = lane.stop - lane.first
+    return lane.end == lane.stop and 8 * (room - alive) < room
+
+
 @part
-def close_gaps(notes, tracked, lane, line):
-    """Move a line to the beginning of its array, without gaps."""
-    end = 0
+def close_gaps(notes, tracked, lane, lines):
+    """Move a line to the beginning of its stretch, without gaps."""
+    end = lane.first
     for position in range(lane.begin, lane.end):
-        slot = line[position]
+        slot = lines[position]
         if slot >= 0:
-            line[end] = slot
+            lines[end] = slot
             if tracked:
                 notes[slot].place = end
             end += 1
-    lane.begin = 0
+    lane.begin = lane.first
     lane.end = end
 
 
@@ -151,9 +187,9 @@ def occupy(slots, notes, pool, lanes, lines, stream, time):
     pool[0].unused -= 1
     pool[0].alive += 1
     lane = lanes[stream]
-    if lane.end == lines.shape[1]:
-        close_gaps(notes, pool[0].tracked, lane, lines[stream])
-    lines[stream, lane.end] = slot
+    if lane.end == lane.stop:
+        close_gaps(notes, pool[0].tracked, lane, lines)
+    lines[lane.end] = slot
     slots[slot].time = time
     lane.newest = max(time, lane.newest)
     lane.end += 1
@@ -162,17 +198,20 @@ def occupy(slots, notes, pool, lanes, lines, stream, time):
 
 
 @inlined
-def write_note(notes, pool, lanes, late, stream, slot, time, order, in_order):
+def write_note(state, stream, slot, order, in_order):
     """What has to be known of the tuple at the end of a line, if it may leave before others."""
-    note = notes[slot]
-    lane = lanes[stream]
+    note = state.notes[slot]
+    lane = state.lanes[stream]
     note.stream = stream
     note.place = lane.end - 1
-    note.mark = time + lane.window if lane.is_time_window else lane.taken - 1
     note.order = order
-    note.late_place = -1
-    if lane.is_time_window and not in_order:
-        pool[0].late = late_heap.push(late, notes, pool[0].late, slot)
+    note.monitor = NOT_CHARGED
+    if not lane.is_time_window:
+        state.numbers[slot] = lane.taken - 1
+    elif state.gate[0].takes_late:
+        state.late_place[slot] = -1
+        if not in_order:
+            late_heap.push(state, slot)
 
 
 @inlined
@@ -180,43 +219,46 @@ def vacate(slots, pool, lanes, lines, stream, place, slot):
     """The tuple is retained no longer: its slot is unused, its place in the line a gap."""
     lanes[stream].alive -= 1
     pool[0].alive -= 1
-    lines[stream, place] = -1
+    lines[place] = -1
     slots[slot].newer = pool[0].first_unused
     pool[0].first_unused = slot
     pool[0].unused += 1
 
 
 @inlined
-def drop_note(notes, pool, late, slot):
+def drop_note(state, slot):
     """Out of the heap of late tuples, if it stands there."""
-    if notes[slot].late_place >= 0:
-        pool[0].late = late_heap.remove(late, notes, pool[0].late, notes[slot].late_place)
+    if state.pool[0].late > 0 and state.lanes[state.notes[slot].stream].is_time_window:
+        if state.late_place[slot] >= 0:
+            late_heap.remove(state, slot)
 
 
 @inlined
-def expired_late(notes, pool, late, watermark):
-    """A tuple that came out of order and is dead at `watermark`, or -1; ask until -1."""
-    if pool[0].late > 0 and notes[late[0]].mark < watermark:
-        return np.int64(late[0])
-    return np.int64(-1)
+def expired_late(state):
+    """A tuple that came out of order and is dead at the watermark, or -1; ask until -1."""
+    slot = np.int64(-1)
+    if state.pool[0].late > 0:
+        if late_heap.deadline(state, state.late[0]) < state.gate[0].watermark:
+            slot = np.int64(state.late[0])
+    return slot
 
 
 @inlined
-def expired_head(slots, notes, lanes, lines, stream, watermark):
+def expired_head(state, stream, watermark):
     """The head of the line of `stream` if it is dead at `watermark`, or -1; ask until -1."""
-    lane = lanes[stream]
+    lane = state.lanes[stream]
     position = lane.begin
     end = lane.end
-    while position < end and lines[stream, position] < 0:
+    while position < end and state.lines[position] < 0:
         position += 1
     lane.begin = position
     if position == end:
         return np.int64(-1)
-    slot = np.int64(lines[stream, position])
+    slot = np.int64(state.lines[position])
     if lane.is_time_window:
-        dead = slots[slot].time + lane.window < watermark
+        dead = state.slots[slot].time + lane.window < watermark
     else:
-        dead = lane.taken - 1 - notes[slot].mark >= lane.window
+        dead = lane.taken - 1 - state.numbers[slot] >= lane.window
     return slot if dead else np.int64(-1)
 
 

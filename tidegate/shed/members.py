@@ -1,0 +1,123 @@
+"""What shedding knows of each retained tuple: a member is a slot that is charged to an account.
+
+Law: a policy pays for what it reads. Each column is an array by slot where the policy needs one and
+a single number for all where it does not, so that one driver serves all policies.
+
+| column | who needs it |
+|---|---|
+| `notes` | all: order of arrival, stream, monitor; the records of the window (`windows.lifetime`) |
+| `priority` | policies whose tuples stand one by one |
+| `basis` | those with importance or time in it |
+| `born` | those that know ages |
+| `cost` | budgets in bytes |
+| `key` | those that count keys |
+| `links` | tuples that stand by key (a heap) or by age (a list) |
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tidegate.compiled import layout
+from tidegate.compiled.frames import frame
+from tidegate.compiled.kernel import inlined
+from tidegate.compiled.layout import records
+from tidegate.windows.lifetime import NOT_CHARGED
+
+# A stage of age and a first child are never needed together: they share their bytes.
+LINK = np.dtype(
+    {
+        "names": ["next", "prev", "child", "stage"],
+        "formats": [np.int32] * 4,
+        "offsets": [0, 4, 8, 8],
+        "itemsize": 12,
+    }
+)
+
+
+@frame
+class Members(NamedTuple):
+    notes: Any  # [slot]: the same array as that of the join
+    priority: NDArray[np.float64]
+    basis: NDArray[np.float64]
+    born: NDArray[np.int64]
+    cost: NDArray[np.int32]
+    key: NDArray[np.int32]
+    links: Any
+
+
+class Needs(NamedTuple):
+    """Which columns are arrays by slot."""
+
+    priority: bool
+    basis: bool
+    born: bool
+    cost: bool
+    key: bool
+    links: bool
+
+
+def empty(notes: Any, needs: Needs) -> Members:
+    """Nobody is a member yet."""
+    lengths = [max(2, len(notes)) if needed else 1 for needed in needs]
+    priority, basis, born, cost, key, links = lengths
+    return Members(
+        notes=notes,
+        priority=np.zeros(priority, np.float64),
+        basis=np.zeros(basis, np.float64),
+        born=np.zeros(born, np.int64),
+        cost=np.ones(cost, np.int32),
+        key=np.zeros(key, np.int32),
+        links=records(LINK, links),
+    )
+
+
+def needs_of(members: Members) -> Needs:
+    """Which columns are arrays by slot."""
+    return Needs(*(len(column) > 1 for column in members[1:]))
+
+
+def grown(members: Members, notes: Any) -> Members:
+    """The same members, with room for as many as there are notes."""
+    more = empty(notes, needs_of(members))
+    for old, new in zip(members[1:], more[1:], strict=True):
+        layout.copy(old, new)
+    return more
+
+
+def slot_bytes(members: Members) -> int:
+    """Bytes of one more slot, but for its note."""
+    return sum(int(column.itemsize) for column in members[1:] if len(column) > 1)
+
+
+@inlined
+def is_one(members, slot):
+    """Is the tuple in this slot a member?"""
+    return members.notes[slot].monitor != NOT_CHARGED
+
+
+@inlined
+def basis_at(members, slot):
+    return members.basis[slot if len(members.basis) > 1 else 0]
+
+
+@inlined
+def cost_at(members, slot):
+    return members.cost[slot if len(members.cost) > 1 else 0]
+
+
+@inlined
+def write(members, slot, priority, basis, born, cost, key, monitor):
+    """The tuple in this slot is a member from now on."""
+    members.notes[slot].monitor = monitor
+    if len(members.priority) > 1:
+        members.priority[slot] = priority
+    members.basis[slot if len(members.basis) > 1 else 0] = basis
+    if len(members.born) > 1:
+        members.born[slot] = born
+    members.cost[slot if len(members.cost) > 1 else 0] = cost
+    if len(members.key) > 1:
+        members.key[slot] = key
