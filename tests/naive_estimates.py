@@ -258,7 +258,6 @@ class Rates:
     def __init__(self, span: int) -> None:
         self.span = span  # the longest window
         self.trials: dict[Cell, int] = defaultdict(int)
-        self.old_trials: dict[Cell, float] = defaultdict(float)
         self.hits: list[dict[int, int]] = [defaultdict(int) for _ in range(3)]
         self.old_hits: list[dict[int, float]] = [defaultdict(float) for _ in range(3)]
         self.factors = [[0.0] * LEVELS, [1.0] * AGES, [1.0] * WAITS]
@@ -319,16 +318,15 @@ class Rates:
             for place in {*self.hits[feature], *self.old_hits[feature]}:
                 self.old_hits[feature][place] = self.hits_at(feature, place) * keep
             self.hits[feature].clear()
-        for cell in {*self.trials, *self.old_trials}:
-            self.old_trials[cell] = (self.old_trials[cell] + self.trials[cell]) * keep
-        self.trials.clear()
+        if keep < 1.0:
+            for cell in self.trials:
+                self.trials[cell] = self.trials[cell] * 4 // 5
 
     def hits_at(self, feature: int, place: int) -> float:
         return self.old_hits[feature].get(place, 0.0) + self.hits[feature].get(place, 0)
 
     def cells(self) -> list[tuple[Cell, float]]:
-        found = {cell: self.old_trials[cell] + self.trials[cell] for cell in [*self.trials]}
-        found |= {c: n + self.trials[c] for c, n in self.old_trials.items()}
+        found = {cell: float(trials) for cell, trials in self.trials.items()}
         return sorted((cell, trials) for cell, trials in found.items() if trials > 0.0)
 
     # --- fitting --------------------------------------------------------------------------

@@ -1,9 +1,8 @@
 """Where records stand in memory.
 
-Law: what is touched together stands together. A record begins where a line of the CPU's cache
-begins or fits into the rest of one, so that reaching it costs one line; arrays that share an index
-(a key, its counts, its groups) are columns of one block, so that reaching all of them costs no
-more.
+Law: what is touched together stands together. Arrays that share an index (a key, its counts, its
+groups) are columns of one block, so that reaching all of them costs one line of the CPU's cache, or
+two.
 """
 
 from __future__ import annotations
@@ -66,8 +65,8 @@ def beside(length: int, **columns: tuple[Any, int]) -> dict[str, Any]:
 
 
 def _stride(width: int) -> int:
-    """The least power of two, or number of whole lines, that holds so many bytes."""
-    return -(-width // LINE) * LINE if width > LINE else 1 << (width - 1).bit_length()
+    """The least multiple of 16 that holds so many bytes; of 8, 4 or 2 a power of two."""
+    return -(-width // 16) * 16 if width > 16 else 1 << (width - 1).bit_length()
 
 
 def copy(old: Any, new: Any) -> None:
@@ -77,13 +76,33 @@ def copy(old: Any, new: Any) -> None:
 
 
 def _rows(first: Any) -> NDArray[np.uint8]:
-    owner = first
-    while owner.base is not None:
-        owner = owner.base
+    owner = _owner(first)
     stride = first.strides[0]
     begin = first.ctypes.data - owner.ctypes.data
     plain: NDArray[np.uint8] = owner.reshape(-1).view(np.uint8)
     return plain[begin : begin + len(first) * stride].reshape(len(first), stride)
+
+
+def held(parts: Any) -> int:
+    """Bytes of the memory behind arrays, in tuples of any depth; each block counts once."""
+    blocks: dict[int, int] = {}
+
+    def look(part: Any) -> None:
+        if isinstance(part, tuple):
+            for inner in part:
+                look(inner)
+        elif part is not None:
+            owner = _owner(part)
+            blocks[id(owner)] = int(owner.nbytes)
+
+    look(parts)
+    return sum(blocks.values())
+
+
+def _owner(array: Any) -> Any:
+    while array.base is not None:
+        array = array.base
+    return array
 
 
 @inlined

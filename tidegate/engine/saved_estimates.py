@@ -25,7 +25,7 @@ _QUEUE = (
     "scale", "seen", "now", "pace", "period", "period_seen", "arrived", "precedence", "factor"
 )  # fmt: skip
 _RATES = (
-    "trials", "hits", "old_trials", "old_hits", "level", "age", "wait", "level_rate",
+    "trials", "hits", "old_hits", "level", "age", "wait", "level_rate",
     "age_rate", "wait_rate", "wait_worth", "weight", "known", "clumps",
     "clock",
 )  # fmt: skip
@@ -86,7 +86,10 @@ def dump(shed: Shed) -> pa.Table:
         parts |= _counted(shed)
     if shed.rule[0].kind == VALUE:
         parts["exposed.slot"] = np.flatnonzero(shed.members.notes.monitor != NOT_CHARGED)
-        parts["exposed"] = shed.rates.exposed[parts["exposed.slot"]]
+        for name in ("moment", "seen"):
+            parts[f"exposed.{name}"] = shed.rates.exposed[name][parts["exposed.slot"]]
+        if len(shed.rates.aged) > 1:
+            parts["exposed.aged"] = shed.rates.aged[parts["exposed.slot"]]
     columns = {
         "name": pa.array(list(parts), pa.string()),
         "kind": pa.array([array.dtype.str for array in parts.values()], pa.string()),
@@ -114,10 +117,25 @@ def refill(shed: Shed, table: pa.Table, state: State, scale: int) -> Shed:
     elif shed.rule[0].keyed:
         _find_given(shed, state, line)
     if shed.rule[0].kind == VALUE:
-        shed.rates.exposed[saved["exposed.slot"]] = saved["exposed"].reshape(-1, 3)
+        _expose(shed, saved)
     if scale != 1:
         _rescale(shed, state, scale)
     return shed_arrays.stand_again(shed, line)
+
+
+def _expose(shed: Shed, saved: dict[str, Any]) -> None:
+    """Up to where the trials of members are counted; until version 3 as one array."""
+    slots, rates = saved["exposed.slot"], shed.rates
+    if "exposed" in saved:
+        seen, moment, aged = saved["exposed"].reshape(-1, 3).T
+        rates.trials[...] += saved["rates.old_trials"].astype(np.int64).reshape(rates.trials.shape)
+    else:
+        seen, moment = saved["exposed.seen"], saved["exposed.moment"]
+        aged = saved.get("exposed.aged", moment)
+    rates.exposed["moment"][slots] = moment
+    rates.exposed["seen"][slots] = seen.astype(np.int64) & 0xFFFFFFFF
+    if len(rates.aged) > 1:
+        rates.aged[slots] = aged
 
 
 def _rescale(shed: Shed, state: State, scale: int) -> None:
@@ -133,12 +151,13 @@ def _rescale(shed: Shed, state: State, scale: int) -> None:
             if valued:
                 notes = shed.members.notes
                 its = (notes.monitor != NOT_CHARGED) & (notes.stream == stream)
-                shed.rates.exposed[np.flatnonzero(its), 2] *= scale
+                if len(shed.rates.aged) > 1:
+                    shed.rates.aged[np.flatnonzero(its)] *= scale
     if valued and shed.rates.span[1] >= 0:
         activity, clock = shed.rates.activity, shed.rates.clock
         activity[activity != match_rate.NEVER] *= scale
         clock[[match_rate.NOW, match_rate.REFRESHED]] *= scale
-        shed.rates.exposed[:, 1] *= scale
+        shed.rates.exposed["moment"] *= scale
 
 
 def _find_given(shed: Shed, state: State, line: Any) -> None:

@@ -27,7 +27,7 @@ Trials and hits are whole numbers while they are fresh, so the order of counting
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -35,6 +35,7 @@ from numpy.typing import NDArray
 from tidegate.compiled import layout
 from tidegate.compiled.frames import frame
 from tidegate.compiled.kernel import inlined, kernel, part
+from tidegate.compiled.layout import records
 from tidegate.estimate.frequency import FADING
 
 LEVELS = 64
@@ -58,10 +59,9 @@ _MOVED = 0.1  # of a score: a change that is more than a trifle
 class MatchRate(NamedTuple):
     """Of the tuples of each stream; all but `span` and what follows is part of a snapshot."""
 
-    trials: NDArray[np.int64]  # [stream, level, age, wait], fresh
+    trials: NDArray[np.int64]  # [stream, level, age, wait]; faded ones in whole numbers too
     hits: NDArray[np.int64]  # [stream, feature, place], fresh
-    old_trials: NDArray[np.float64]  # the same before the last fading, faded
-    old_hits: NDArray[np.float64]
+    old_hits: NDArray[np.float64]  # the same before the last fading, faded
     level: NDArray[np.float64]  # [stream, level]: hits per trial
     age: NDArray[np.float64]  # [stream, age]
     wait: NDArray[np.float64]  # [stream, wait]
@@ -73,29 +73,34 @@ class MatchRate(NamedTuple):
     known: NDArray[np.int64]  # [stream]: was enough seen of all ages?
     clumps: NDArray[np.float64]  # [stream]: hits, their squares by arrival, the last arrival, its
     activity: NDArray[np.int64]  # [key]: moments at which it was last seen, and before that
-    exposed: NDArray[np.int64]  # [slot]: up to where its trials are counted: opposite arrivals,
-    #                             the clock of waits, the clock of its age
+    exposed: Any  # [slot]: up to where its trials are counted, see EXPOSED
+    aged: NDArray[np.int64]  # [slot], if a window is counted: the same by the clock of its age
     clock: NDArray[np.int64]  # now, of the last refresh, tuples since the last fit, refreshes
     #                           in a window
     span: NDArray[np.int64]  # the longest window; the stream whose clock it is of, -1: arrivals
     told: NDArray[np.int64]  # [0]: levels are given shares, [1]: ages are a given curve
     expected: NDArray[np.float64]  # scratch, since kernels allocate nothing: by place,
-    cells: NDArray[np.int64]  # and the cells with trials
+    cells: NDArray[np.int16]  # and the cells with trials
     cell_trials: NDArray[np.float64]
 
+
+# Of a retained tuple: the clock of waits, and the last bits of the number of opposite arrivals.
+EXPOSED = np.dtype([("moment", np.int64), ("seen", np.uint32)])  # 12 bytes
+_SHORT = np.int64(0xFFFFFFFF)
 
 LEVEL, AGE, WAIT = range(3)  # the features of `hits`
 NOW, REFRESHED, UNFITTED, HURRY = range(4)  # of `clock`
 HITS, SQUARES, LAST, RUN = range(4)  # of `clumps`
 
 
-def empty(streams: int, ages: int = 1, keys: int = 0, slots: int = 0) -> MatchRate:
+def empty(
+    streams: int, ages: int = 1, keys: int = 0, slots: int = 0, counted_slots: int = 0
+) -> MatchRate:
     places = max(LEVELS, ages, WAITS)
     shape = (streams, LEVELS, max(1, ages), WAITS)
     return MatchRate(
         trials=np.zeros(shape, np.int64),
         hits=np.zeros((streams, 3, places), np.int64),
-        old_trials=np.zeros(shape, np.float64),
         old_hits=np.zeros((streams, 3, places), np.float64),
         level=np.zeros((streams, LEVELS), np.float64),
         age=np.ones((streams, max(1, ages)), np.float64),
@@ -108,19 +113,24 @@ def empty(streams: int, ages: int = 1, keys: int = 0, slots: int = 0) -> MatchRa
         known=np.zeros(streams, np.int64),
         clumps=np.zeros((streams, 4), np.float64),
         activity=_rows(keys + 1, 2, NEVER),
-        exposed=exposures(slots),
+        exposed=records(EXPOSED, max(1, slots)),
+        aged=np.zeros(max(1, counted_slots), np.int64),
         clock=np.array([0, 0, _SMALLEST_FIT, 1], np.int64),
         span=np.array([1, -1], np.int64),
         told=np.zeros(2, np.int64),
         expected=np.zeros(places, np.float64),
-        cells=np.zeros((LEVELS * max(1, ages) * WAITS, 3), np.int64),
+        cells=np.zeros((LEVELS * max(1, ages) * WAITS, 3), np.int16),
         cell_trials=np.zeros(LEVELS * max(1, ages) * WAITS, np.float64),
     )
 
 
-def exposures(slots: int) -> NDArray[np.int64]:
-    """For each slot, up to where its trials are counted."""
-    return _rows(slots, 3, 0)
+def with_more_slots(rates: MatchRate, slots: int) -> MatchRate:
+    """The same with room for `slots` tuples."""
+    exposed = records(EXPOSED, slots)
+    layout.copy(rates.exposed, exposed)
+    aged = np.zeros(slots if len(rates.aged) > 1 else 1, np.int64)
+    aged[: len(rates.aged)] = rates.aged
+    return rates._replace(exposed=exposed, aged=aged)
 
 
 def _rows(number: int, columns: int, value: int) -> NDArray[np.int64]:
@@ -184,6 +194,24 @@ def waited(rates, key):
     return np.int64(0) if last == NEVER else rates.clock[NOW] - last
 
 
+@inlined
+def expose(rates, slot, seen, now):
+    """The trials of a tuple are counted up to now."""
+    rates.exposed[slot].moment = rates.clock[NOW]
+    rates.exposed[slot].seen = np.uint32(seen & _SHORT)
+    if len(rates.aged) > 1:
+        rates.aged[slot] = now
+
+
+@inlined
+def exposed_to(rates, slot, seen):
+    """Opposite arrivals that were not counted yet, and where counting stopped: the clock of waits
+    and the clock of its age, which is another only in count windows."""
+    since = rates.exposed[slot].moment
+    trials = (seen - np.int64(rates.exposed[slot].seen)) & _SHORT
+    return trials, since, rates.aged[slot] if len(rates.aged) > 1 else since
+
+
 @part
 def age_place(age, window, places):
     return max(0, min(places - 1, age * places // max(np.int64(1), window)))
@@ -244,10 +272,9 @@ def fade(rates):
         for level in range(LEVELS):
             for age in range(rates.trials.shape[2]):
                 for wait in range(WAITS):
-                    trials = rates.old_trials[stream, level, age, wait]
-                    trials += rates.trials[stream, level, age, wait]
-                    rates.old_trials[stream, level, age, wait] = trials * keep
-                    rates.trials[stream, level, age, wait] = 0
+                    if keep < 1.0:
+                        trials = rates.trials[stream, level, age, wait]
+                        rates.trials[stream, level, age, wait] = trials * 4 // 5
 
 
 # --- fitting -----------------------------------------------------------------------------
@@ -292,8 +319,7 @@ def _gather(rates, stream):
     for level in range(LEVELS):
         for age in range(rates.trials.shape[2]):
             for wait in range(WAITS):
-                trials = rates.old_trials[stream, level, age, wait]
-                trials += rates.trials[stream, level, age, wait]
+                trials = np.float64(rates.trials[stream, level, age, wait])
                 if trials > 0.0:
                     rates.cells[cells, LEVEL] = level
                     rates.cells[cells, AGE] = age

@@ -28,10 +28,7 @@ def level_of(rule, counts, key, stream, met):
 @inlined
 def begin(shed, slot, stream):
     """A tuple is retained, or was accounted for, up to now."""
-    exposed = shed.rates.exposed[slot]
-    exposed[0] = shed.queues[1 - stream].seen
-    exposed[1] = shed.rates.clock[match_rate.NOW]
-    exposed[2] = shed.queues[stream].now
+    match_rate.expose(shed.rates, slot, shed.queues[1 - stream].seen, shed.queues[stream].now)
 
 
 @part
@@ -41,12 +38,12 @@ def account(shed, slot, met):
     stream = np.int64(shed.members.notes[slot].stream)
     key, born = np.int64(shed.members.key[slot]), shed.members.born[slot]
     arrival = shed.queues[1 - stream].seen
-    trials = arrival - rates.exposed[slot, 0]
+    trials, since, then = match_rate.exposed_to(rates, slot, arrival)
     if key != frequency.NO_KEY and (trials > 0 or met):
         level = level_of(shed.rule, shed.frequency.counts, key, stream, met)
         window = shed.stages.width[stream] * shed.curve.watch[stream].buckets
-        since, now = rates.exposed[slot, 1], rates.clock[match_rate.NOW]
-        youngest = rates.exposed[slot, 2] - born
+        now = rates.clock[match_rate.NOW]
+        youngest = then - born
         oldest = shed.queues[stream].now - born
         last, before = rates.activity[key, 0], rates.activity[key, 1]
         if met and last == now:

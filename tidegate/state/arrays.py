@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tidegate.binding.spec_records import BTREE, GATE, HASH, INVERTED, SERVED_BY_CODE, TTREE
+from tidegate.compiled import layout
 from tidegate.compiled.kernel import kernel
 from tidegate.compiled.layout import Records, records
 from tidegate.index import btree, hash_table, inverted, ttree
@@ -228,6 +229,5 @@ def store_sets(state, arrivals, line):
 
 def nbytes(state: State) -> int:
     """Memory of all arrays of a join."""
-    flat = [part for array in state for part in (array if isinstance(array, tuple) else (array,))]
-    total = sum(array.nbytes for array in flat if array is not None)
+    total = layout.held(state)
     return total if state.pool[0].tracked else total - state.notes.nbytes  # never touched

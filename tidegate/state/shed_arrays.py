@@ -74,7 +74,7 @@ def shed_of(spec: JoinSpec, binding: Binding, state: State) -> Shed | None:
         ),
         curve=age_curve.empty(streams, max(1, buckets), age_curve.MOST_MONITORS if buckets else 1),
         importances=importance.empty(streams),
-        rates=_rates(recipe, streams, buckets, columns, slots),
+        rates=_rates(recipe, streams, buckets, columns, state),
     )
     shed.queues.scale = shed.queues.factor = 1.0
     if by_heap:
@@ -240,10 +240,13 @@ def _open_curve(spec: JoinSpec, binding: Binding, policy: Policy, shed: Shed, st
 
 
 def _rates(
-    recipe: recipes.Recipe, streams: int, buckets: int, columns: dict[str, Any], slots: int
+    recipe: recipes.Recipe, streams: int, buckets: int, columns: dict[str, Any], state: State
 ) -> match_rate.MatchRate:
     if recipe.kind == shed_records.VALUE:
-        rates = match_rate.empty(streams, min(match_rate.MOST_AGES, buckets), slots=slots)
+        slots = max(2, len(state.slots))
+        counted = 0 if state.lanes.is_time_window.all() else slots
+        ages = min(match_rate.MOST_AGES, buckets)
+        rates = match_rate.empty(streams, ages, slots=slots, counted_slots=counted)
     else:
         rates = match_rate.empty(streams)
     return rates._replace(activity=columns["activity"])
@@ -332,9 +335,7 @@ def with_more_slots(shed: Shed, notes: Any) -> Shed:
     notes.monitor[before:] = NOT_CHARGED
     shed = shed._replace(members=members.grown(shed.members, notes))
     if shed.rule[0].kind == shed_records.VALUE:
-        exposed = match_rate.exposures(slots)
-        layout.copy(shed.rates.exposed, exposed)
-        shed = shed._replace(rates=shed.rates._replace(exposed=exposed))
+        shed = shed._replace(rates=match_rate.with_more_slots(shed.rates, slots))
     if shed.rule[0].standing != BY_AGE:
         shed = with_even_queues(shed, slots)
     if shed.rule[0].keyed and shed.rule[0].statistics != frequency.GIVEN:
@@ -361,7 +362,7 @@ def slot_bytes(shed: Shed) -> int:
     rule = shed.rule[0]
     size = members.slot_bytes(shed.members)
     if rule.kind == shed_records.VALUE:
-        size += int(shed.rates.exposed.strides[0])
+        size += match_rate.EXPOSED.itemsize + (8 if len(shed.rates.aged) > 1 else 0)
     if rule.standing != BY_AGE:
         size += queue.ENTRY.itemsize * 3 // 2
     if rule.keyed:
@@ -398,8 +399,5 @@ def stand_again(shed: Shed, line: NDArray[np.int64]) -> Shed:
 def nbytes(shed: Shed | None) -> int:
     """Memory of all arrays."""
 
-    def size(part: Any) -> int:
-        return sum(map(size, part)) if isinstance(part, tuple) else int(part.nbytes)
-
     # Notes are those of the join, which counts them.
-    return 0 if shed is None else size(shed) - int(shed.members.notes.nbytes)
+    return 0 if shed is None else layout.held(shed) - layout.held((shed.members.notes,))
