@@ -93,6 +93,8 @@ class Payload:
     @property
     def mean_row_bytes(self) -> float:
         """Of all rows stored, dead ones included."""
+        if self._row_size is not None:
+            return self._row_size
         return sum(segment.nbytes for segment in self._all()) / max(1, self.rows)
 
     @property

@@ -31,7 +31,7 @@ Addresses = NDArray[np.int64]
 Homes = NDArray[np.int16]
 Place = tuple[int, int]  # where a column would have the value of address 0, and its stride
 PARTS = 8  # a segment holds at most such a part of the rows alive, so that it can leave as a whole
-SMALL = 4096  # rows: segments below are not divided
+SMALL = 16_384  # rows: segments below are not divided
 _SMALL_BLOCK = 1 << 14  # bytes: below, arrays stay where Arrow has made them
 _WIDTHS = {8, 16, 32, 64}  # bits
 

@@ -94,6 +94,7 @@ class JoinEngine:
         self._rejected: list[Counter[str]] = [Counter() for _ in spec.streams]
         self._examples: list[dict[str, Any]] = []
         self._bytes_peak = 0
+        self._weighed = (0, 0, False, 0)  # which arrays were weighed last, and their bytes
         self._guard = Guard()
         for name, schema in (schemas or {}).items():
             self._schemas[self._stream(name)] = declared(schema, name)
@@ -213,6 +214,8 @@ class JoinEngine:
         merged = list(self._schemas)
         for stream, schema in schemas.items():
             known = merged[stream]
+            if known is not None and known.equals(schema, check_metadata=True):
+                continue  # what has been declared stays as it is
             schema = declared(schema, self.spec.streams[stream])
             if known is None:
                 merged[stream] = schema
@@ -441,7 +444,12 @@ class JoinEngine:
 
     def _bytes_now(self) -> int:
         stored = sum(payload.nbytes for payload in self._payloads if payload is not None)
-        return stored + arrays.nbytes(self._state) + shed_arrays.nbytes(self._shed)
+        tracked = bool(self._state.pool[0].tracked)
+        if self._weighed[:3] != (id(self._state), id(self._shed), tracked):
+            # Arrays are never resized: tuples with others take their place.
+            held = arrays.nbytes(self._state) + shed_arrays.nbytes(self._shed)
+            self._weighed = (id(self._state), id(self._shed), tracked, held)
+        return stored + self._weighed[3]
 
     def stats(self) -> dict[str, int | float]:
         """What became of every row, and what it cost: totals, and per stream as `name_stream`."""

@@ -2,9 +2,9 @@
 
 Law: a key has a record while a tuple of it is retained or being taken; all others that were counted
 are *rare* and have a line of bits: 32 of a hash, and 16 for the count on each stream. A key whose
-first tuple comes takes its counts from there, one whose last tuple leaves puts them back, and
-nothing is lost on the way, since counts are kept in sixteenths (beyond 4,095 a rare key stays
-there; two rare keys that share a hash share their counts). Counts are of one of these kinds:
+first tuple comes reads its counts there, one whose last tuple leaves writes them back, and nothing
+is lost on the way, since counts are kept in sixteenths (a rare key is counted up to 4,095; two rare
+keys that share a hash share their counts). Counts are of one of these kinds:
 
 `retained`  the tuples of a stream that are retained now
 `window`    the tuples taken from a stream that its full window holds now, shed ones included. The
@@ -117,11 +117,16 @@ def empty(
         table=_places(keys + 1),
         keys=columns["keys"],
         counts=columns["counts"],
-        marks=np.zeros(rare, np.uint32),
-        tallies=np.zeros((rare, streams), np.uint16),
+        **_rare_lines(rare, streams),
         pages=records(PAGE, streams),
         log=records(LINE, (streams, lines if statistics == WINDOW else 1)),
     )
+
+
+def _rare_lines(lines: int, streams: int) -> dict[str, Any]:
+    """An empty table of rare keys: a hash and its counts stand side by side."""
+    columns = layout.beside(max(2, lines), marks=(np.uint32, 1), tallies=(np.uint16, streams))
+    return {"marks": columns["marks"][:, 0], "tallies": columns["tallies"]}
 
 
 def _places(keys: int) -> NDArray[np.int32]:
@@ -147,9 +152,7 @@ def with_more_rare(frequency: Frequency) -> Frequency:
 def with_rare(frequency: Frequency, rare: int, marks: Any, tallies: Any) -> Frequency:
     """The same with these rare keys, in a table of so many lines."""
     streams = frequency.tallies.shape[1]
-    bigger = frequency._replace(
-        marks=np.zeros(rare, np.uint32), tallies=np.zeros((rare, streams), np.uint16)
-    )
+    bigger = frequency._replace(**_rare_lines(rare, streams))
     bigger.book[0].rare = 0
     _enter_all(bigger, marks, tallies)
     return bigger
@@ -258,7 +261,7 @@ def find_or_add(book, code):
     table[place] = key
     head.used += 1
     if head.rare > 0:
-        _take_from_rare(book, mark, key)
+        _read_rare(book, mark, key)
     return key
 
 
@@ -297,7 +300,7 @@ def let_go(book, key):
     keys = book.keys
     keys[key].references -= 1
     if key != NO_KEY and keys[key].references == 0 and book.book[0].statistics != GIVEN:
-        _put_to_rare(book, key)
+        _write_rare(book, key)
         _drop(book, key)
 
 
@@ -334,34 +337,39 @@ def _forget(book, place):
 
 
 @part
-def _take_from_rare(book, mark, key):
-    """A key gets a record: its counts move there."""
+def _read_rare(book, mark, key):
+    """A key gets a record, with the counts that it had as a rare key.
+
+    Its line stays where it is and means nothing until the key is let go: most arrivals are refused
+    at once, and then only the counts have changed.
+    """
     place = _find_rare(book, mark)
     if book.marks[place] != 0:
         for stream in range(book.tallies.shape[1]):
             book.counts[key, stream] = np.float64(book.tallies[place, stream]) / PARTS
-        _forget(book, place)
 
 
 @part
-def _put_to_rare(book, key):
+def _write_rare(book, key):
     """A key loses its record: its counts are kept in few bits, if there is anything to keep."""
+    mark = mark_of(book.keys[key].code)
     most = 0.0
     for stream in range(book.counts.shape[1]):
         most = max(most, book.counts[key, stream])
+    place = _find_rare(book, mark)
     if most * PARTS < 1.0:
+        if book.marks[place] != 0:
+            _forget(book, place)
         return
-    if 8 * (book.book[0].rare + 1) > 7 * len(book.marks):
-        _purge(book)
-    place = _find_rare(book, mark_of(book.keys[key].code))
     if book.marks[place] == 0:
-        book.marks[place] = np.uint32(mark_of(book.keys[key].code))
+        if 8 * (book.book[0].rare + 1) > 7 * len(book.marks):
+            _purge(book)
+            place = _find_rare(book, mark)
+        book.marks[place] = np.uint32(mark)
         book.book[0].rare += 1
-        for stream in range(book.tallies.shape[1]):
-            book.tallies[place, stream] = 0
     for stream in range(book.tallies.shape[1]):
-        parts = np.int64(book.counts[key, stream] * PARTS) + np.int64(book.tallies[place, stream])
-        book.tallies[place, stream] = np.uint16(min(np.int64(_MOST_PARTS), parts))
+        parts = min(np.int64(_MOST_PARTS), np.int64(book.counts[key, stream] * PARTS))
+        book.tallies[place, stream] = np.uint16(parts)
 
 
 @kernel
