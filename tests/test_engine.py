@@ -208,3 +208,17 @@ def test_what_is_stored_stays_near_what_is_alive() -> None:
 def test_not_a_snapshot() -> None:
     with pytest.raises(tg.TidegateError, match="not a tidegate snapshot"):
         tg.JoinEngine.restore(b"nothing")
+
+
+def test_an_inverted_index_serves_the_term_that_needs_a_common_item() -> None:
+    """Sets without a common item have the product 0, which `inner_product(..., 0)` accepts."""
+    on = [tg.inner_product("v", 0), tg.overlap("s", 1)]
+    spec = tg.JoinSpec(on=on, time="t", within=5, index="inverted")
+    kind = pa.map_(pa.string(), pa.float64())
+    sets = pa.array([[1, 2]], pa.list_(pa.int64()))
+    left = pa.table({"t": [0], "v": pa.array([[("a", 1.0)]], kind), "s": sets})
+    right = pa.table({"t": [1], "v": pa.array([[]], kind), "s": sets})
+    for index in ("inverted", "auto", "nested-loop"):
+        assert (
+            tg.join({"left": left, "right": right}, spec.replace(index=index)).table.num_rows == 1
+        )

@@ -276,6 +276,7 @@ class Binding:
 
     def _bind_sets(self) -> None:
         terms = [p for p in self.spec.predicates if isinstance(p, Overlap | InnerProduct)]
+        terms.sort(key=lambda term: term.at_least <= 0)  # the inverted index serves the first
         self.set_terms = records(SET_TERM, len(terms))
         for record, term in zip(self.set_terms, terms, strict=True):
             weighted = isinstance(term, InnerProduct)

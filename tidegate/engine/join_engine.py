@@ -94,7 +94,9 @@ class JoinEngine:
         self._rejected: list[Counter[str]] = [Counter() for _ in spec.streams]
         self._examples: list[dict[str, Any]] = []
         self._bytes_peak = 0
-        self._weighed = (0, 0, False, 0)  # which arrays were weighed last, and their bytes
+        # Which arrays were weighed last, and their bytes.
+        self._weighed: tuple[Any, Any, bool] | None = None
+        self._arrays_bytes = 0
         self._guard = Guard()
         for name, schema in (schemas or {}).items():
             self._schemas[self._stream(name)] = declared(schema, name)
@@ -323,6 +325,8 @@ class JoinEngine:
         while need != admission.DONE:
             need = int(drive(self._state, self._shed, arrivals, work, output))
             self._binding.raise_failures()
+            if need not in (admission.DONE, admission.NEED_OUTPUT):
+                self._weighed = None  # or the arrays that grow would be held twice
             if need == admission.NEED_SLOTS:
                 self._grow_slots(int((arrivals.end - work.cursor).sum()))
                 work = work._replace(**self._candidates())
@@ -444,12 +448,14 @@ class JoinEngine:
 
     def _bytes_now(self) -> int:
         stored = sum(payload.nbytes for payload in self._payloads if payload is not None)
-        tracked = bool(self._state.pool[0].tracked)
-        if self._weighed[:3] != (id(self._state), id(self._shed), tracked):
-            # Arrays are never resized: tuples with others take their place.
-            held = arrays.nbytes(self._state) + shed_arrays.nbytes(self._shed)
-            self._weighed = (id(self._state), id(self._shed), tracked, held)
-        return stored + self._weighed[3]
+        now = (self._state, self._shed, bool(self._state.pool[0].tracked))
+        # Arrays are never resized: tuples with others take their place.
+        if self._weighed is None or any(
+            a is not b for a, b in zip(self._weighed, now, strict=True)
+        ):
+            self._weighed = now
+            self._arrays_bytes = arrays.nbytes(self._state) + shed_arrays.nbytes(self._shed)
+        return stored + self._arrays_bytes
 
     def stats(self) -> dict[str, int | float]:
         """What became of every row, and what it cost: totals, and per stream as `name_stream`."""

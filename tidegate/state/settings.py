@@ -24,7 +24,7 @@ def index_of(spec: JoinSpec, stream: int) -> str:
     if Equal in kinds:
         return "hash"
     sets = [p for p in spec.predicates if isinstance(p, Overlap | InnerProduct)]
-    if sets and sets[0].at_least > 0:
+    if any(term.at_least > 0 for term in sets):
         return "inverted"
     return "btree" if Band in kinds else "nested-loop"
 
