@@ -55,11 +55,14 @@ def many_case(
     for name in names:
         for _ in range(random.randint(0 if streams < 6 else 1, rows)):
             time = random.randint(0, 7)
-            push = time * pushes // 8 if ordered else random.randrange(pushes)
+            push = time * pushes // 8
+            if not ordered:  # pushes overlap in time, and the clock still goes on
+                push = random.randrange(pushes)
+                time += 3 * push
             tables[push].setdefault(name, []).append(row(random, time, columns))
     watermarks: list[Any] = [None] * pushes
     if not ordered and random.random() < 0.3:
-        watermarks = [random.choice((None, *range(8))) for _ in range(pushes)]
+        watermarks = [random.choice((None, *range(12))) for _ in range(pushes)]
     return ManyCase(spec, tuple(map(Push, tables, watermarks)))
 
 
