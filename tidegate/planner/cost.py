@@ -1,8 +1,9 @@
 """What a window join costs per unit of time (kang2003, section 4).
 
 Law: the cost of a pair is the sum of its two join directions, and each is a sum of rates times
-accesses times weights. In equation 2 the direction from A to B is all that touches window B: the
-searches of stream A's tuples, and the insertions and invalidations of stream B's own.
+accesses times weights, beside what any pair costs. In equation 2 the direction from A to B is all
+that touches window B: the searches of stream A's tuples, and the insertions and invalidations of
+stream B's own.
 """
 
 from __future__ import annotations
@@ -36,9 +37,12 @@ def direction_cost(letter: str, workload: Workload, stream: int, weights: Weight
 
 def pair_cost(pair: str, workload: Workload, weights: Weights) -> float:
     """The full join: both directions, each with its own structure."""
-    return sum(
+    arrivals, results = sum(workload.rates), workload.output_rate or 0.0
+    common = arrivals * (weights.per_arrival - weights.saved.get(pair, 0.0))
+    directions = (
         direction_cost(letter, workload, stream, weights) for stream, letter in enumerate(pair)
     )
+    return common + results * weights.per_result + sum(directions)
 
 
 def pair_costs(workload: Workload, weights: Weights, letters: str = "NHBT") -> Mapping[str, float]:
