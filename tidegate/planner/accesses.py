@@ -20,10 +20,14 @@ from typing import NamedTuple
 
 
 class Accesses(NamedTuple):
-    """Tuples touched by one search, and by one insertion with the invalidation it causes."""
+    """Tuples touched by one search, and by one insertion with the invalidation it causes.
+
+    `matches` are those of a search that become results, where they are told apart.
+    """
 
     search: float
     update: float
+    matches: float = 0.0
 
 
 def ceil_log(base: int, number: int) -> int:

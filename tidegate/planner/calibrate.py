@@ -5,22 +5,24 @@ measured window is full and stays as it is, while tuples of the other stream, wh
 search it; in the update-only workload each tuple enters the measured window and another leaves it,
 and the opposite window is empty. Keys hardly ever match, so no result is paid for. What an arrival
 costs with two empty windows is taken off, and the rest is fitted by cost = a + P * accesses.
+Matches are measured apart, as tuples of one key that all become results.
 
-CPU time is measured, and of several runs the quickest counts: other work on the machine can only
-add to it.
+CPU time is measured in rounds over all workloads, and of each workload the quickest round counts:
+other work on the machine can only add to it, and rarely lasts for all rounds.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
 from tidegate.engine import JoinEngine
+from tidegate.planner.cost import pair_cost
 from tidegate.planner.engine_accesses import NODE_SIZE, engine_accesses
 from tidegate.planner.machine import cpu_name
 from tidegate.planner.structures import INDEX_NAMES, LETTERS
@@ -31,87 +33,125 @@ from tidegate.spec import JoinSpec
 Progress = Callable[[int, int], None]
 
 _KEYS = 2**40
-_RESULTS_EACH = 64
+_MATCHES = 64
+_HELD = 4096
 
 
 @dataclass(frozen=True)
 class Effort:
-    """How much is measured: window sizes, operations per run, runs of which the quickest counts."""
+    """How much is measured: window sizes, operations per run, and rounds."""
 
     windows: Sequence[int] = (64, 256, 1024, 4096, 16_384, 65_536)
     scanned: Sequence[int] = (64, 256, 1024, 4096)
-    operations: int = 100_000
-    scans: int = 10_000_000  # tuples that a nested loop looks at in one run
-    runs: int = 3
+    operations: int = 50_000
+    scans: int = 5_000_000  # tuples that a nested loop looks at in one run
+    rounds: int = 7
 
 
-QUICK = Effort((64, 1024, 8192), (64, 512), 20_000, 1_000_000, 2)
+QUICK = Effort((64, 1024, 8192), (64, 512), 10_000, 500_000, 2)
+
+# What is measured: a workload, the structure, the size of the window.
+Case = tuple[str, str, int]
 
 
 @dataclass(frozen=True)
 class Point:
-    """CPU seconds of one operation on a window of so many tuples, and its accesses."""
+    """CPU seconds of one operation, and how many accesses it makes."""
 
-    letter: str
-    operation: str
-    window: int
     accesses: float
     seconds: float
 
 
 def calibrate(effort: Effort | None = None, progress: Progress | None = None) -> Weights:
     """Measure this machine and fit its weights; takes some seconds."""
-    effort = effort or Effort()
-    arrival = min(_search("N", 0, effort.operations, run) for run in range(effort.runs))
-    points = []
-    for done, (letter, window, total) in enumerate(_cases(effort)):
-        if progress is not None:
-            progress(done, total)
-        points += _points(letter, window, effort, arrival)
+    took = _measure(effort or Effort(), progress)
+    arrival = took["arrival", "N", 0]
     fitted = {
-        (letter, operation): fit(
-            [p for p in points if (p.letter, p.operation) == (letter, operation)]
-        )
-        for letter in LETTERS
+        (operation, letter): fit(_points(operation, letter, took))
         for operation in ("search", "update")
+        for letter in LETTERS
     }
     weights = Weights(
         name="here",
-        search={letter: fitted[letter, "search"][1] for letter in LETTERS},
-        update={letter: fitted[letter, "update"][1] for letter in LETTERS},
-        per_search={letter: fitted[letter, "search"][0] for letter in LETTERS},
-        per_update={letter: fitted[letter, "update"][0] for letter in LETTERS},
+        search={letter: fitted["search", letter][1] for letter in LETTERS},
+        update={letter: fitted["update", letter][1] for letter in LETTERS},
+        per_search={letter: fitted["search", letter][0] for letter in LETTERS},
+        per_update={letter: fitted["update", letter][0] for letter in LETTERS},
+        per_match={letter: _match_seconds(letter, took) for letter in LETTERS},
         per_arrival=arrival,
-        per_result=_result(effort),
         unit="s",
         shape="engine",
         bucket_size=0.0,
         node_size=NODE_SIZE,
-        made={"by": "tidegate plan --calibrate", "cpu": cpu_name(), "points": len(points)},
+        made={"by": "tidegate plan --calibrate", "cpu": cpu_name(), "workloads": len(took)},
     )
-    return _with_saving(weights, effort)
+    return _with_saving(weights, took)
 
 
-def _cases(effort: Effort) -> Iterator[tuple[str, int, int]]:
-    cases = [
-        (letter, window)
-        for letter in LETTERS
-        for window in (effort.scanned if letter == "N" else effort.windows)
-    ]
-    for letter, window in cases:
-        yield letter, window, len(cases)
+def _cases(effort: Effort) -> list[Case]:
+    """All that is measured in one round; `arrival` first, which is taken off the others."""
+    cases: list[Case] = [("arrival", "N", 0)]
+    for letter in LETTERS:
+        windows = effort.scanned if letter == "N" else effort.windows
+        cases += [(what, letter, w) for w in windows for what in ("search", "update")]
+        cases += [("matches", letter, _HELD), ("no matches", letter, _HELD)]
+    return [*cases, *(("both", "H", window) for window in effort.windows[1::2])]
 
 
-def _points(letter: str, window: int, effort: Effort, arrival: float) -> list[Point]:
+def _measure(effort: Effort, progress: Progress | None) -> dict[Case, float]:
+    """The quickest round of each workload, in seconds per operation."""
+    took: dict[Case, float] = {}
+    cases = _cases(effort)
+    for turn in range(effort.rounds):
+        for number, case in enumerate(cases):
+            if progress is not None:
+                progress(turn * len(cases) + number, effort.rounds * len(cases))
+            seconds = _run(case, effort, turn)
+            took[case] = min(seconds, took.get(case, seconds))
+    return took
+
+
+def _run(case: Case, effort: Effort, seed: int) -> float:
+    what, letter, window = case
     count = effort.operations
-    searches = max(200, min(count, effort.scans // window)) if letter == "N" else count
-    search = min(_search(letter, window, searches, run) for run in range(effort.runs))
-    update = min(_update(letter, window, count, run) for run in range(effort.runs))
-    touched = engine_accesses(letter, window, Workload((window, window), (1, 1)), 0)
-    return [
-        Point(letter, "search", window, touched.search, max(0.0, search - arrival)),
-        Point(letter, "update", window, touched.update, max(0.0, update - arrival)),
+    if what in ("search", "arrival"):
+        scans = letter == "N" and window > 0
+        return _search(
+            letter, window, max(200, min(count, effort.scans // window)) if scans else count, seed
+        )
+    if what == "update":
+        return _update(letter, window, count, seed)
+    if what == "both":
+        return _both(letter + letter, window, count, seed)
+    return _match(letter, what == "matches", max(100, count // _MATCHES), seed)
+
+
+def _points(operation: str, letter: str, took: Mapping[Case, float]) -> list[Point]:
+    arrival = took["arrival", "N", 0]
+    points = []
+    for (what, structure, window), seconds in took.items():
+        if (what, structure) == (operation, letter):
+            touched = engine_accesses(letter, window, Workload((window, window), (1, 1)), 0)
+            accesses = touched.search if operation == "search" else touched.update
+            points.append(Point(accesses, max(0.0, seconds - arrival)))
+    return points
+
+
+def _match_seconds(letter: str, took: Mapping[Case, float]) -> float:
+    with_results, without = (took[what, letter, _HELD] for what in ("matches", "no matches"))
+    return max(0.0, with_results - without) / _MATCHES
+
+
+def _with_saving(weights: Weights, took: Mapping[Case, float]) -> Weights:
+    """Two hash indexes run in a loop of their own (`driver/in_order`): what it saves."""
+    savings = [
+        pair_cost("HH", Workload((window, window), (0.5, 0.5)), weights) - seconds
+        for (what, _, window), seconds in took.items()
+        if what == "both"
     ]
+    # No more than there is: a join of no cost would win everywhere.
+    most = 0.9 * (weights.per_arrival + weights.per_search["H"] + weights.per_update["H"])
+    return replace(weights, saved={"HH": float(np.clip(np.median(savings), 0.0, most))})
 
 
 # --- workloads ----------------------------------------------------------------------------
@@ -152,40 +192,14 @@ def _update(letter: str, window: int, updates: int, seed: int) -> float:
     return _seconds_each(engine, {"right": _rows(generator, 2 * window, updates)}, updates)
 
 
-def _result(effort: Effort) -> float:
-    """Seconds of a result: many matches of each arrival, beside none."""
-    searches = max(100, effort.operations // _RESULTS_EACH)
-
-    def run(keys: int, seed: int) -> float:
-        generator = np.random.default_rng(seed)
-        engine = _engine("N", "H", {"left": 0, "right": 10 * searches})
-        held = _table(np.arange(4096) // _RESULTS_EACH, np.arange(4096))
-        engine.push({"left": _rows(generator, 0, 1), "right": held})
-        probes = _table(
-            keys + np.arange(searches) % (4096 // _RESULTS_EACH), np.full(searches, 4096)
-        )
-        return _seconds_each(engine, {"left": probes}, searches)
-
-    with_results, without = (
-        min(run(keys, seed) for seed in range(effort.runs)) for keys in (0, _KEYS)
-    )
-    return max(0.0, with_results - without) / _RESULTS_EACH
-
-
-def _with_saving(weights: Weights, effort: Effort) -> Weights:
-    """Two hash indexes run in a loop of their own (`driver/in_order`): measure what it saves."""
-    from dataclasses import replace
-
-    from tidegate.planner.cost import pair_cost
-
-    savings = []
-    for window in effort.windows[1::2]:
-        took = min(_both("HH", window, effort.operations, run) for run in range(effort.runs))
-        modelled = pair_cost("HH", Workload((window, window), (0.5, 0.5)), weights)
-        savings.append(modelled - took)
-    # No more than what there is: a join of no cost would win everywhere.
-    least = weights.per_arrival + weights.per_search["H"] + weights.per_update["H"]
-    return replace(weights, saved={"HH": float(np.clip(np.median(savings), 0.0, 0.9 * least))})
+def _match(letter: str, matching: bool, searches: int, seed: int) -> float:
+    """Seconds of an arrival that searches for a key which is there many times, or not at all."""
+    generator = np.random.default_rng(seed)
+    engine = _engine("N", letter, {"left": 0, "right": 2 * _HELD})
+    held = _table(np.arange(_HELD) // _MATCHES, np.arange(_HELD))
+    engine.push({"left": _rows(generator, 0, 1), "right": held})
+    keys = np.arange(searches) % (_HELD // _MATCHES) + (0 if matching else _KEYS)
+    return _seconds_each(engine, {"left": _table(keys, np.full(searches, _HELD))}, searches)
 
 
 def _both(pair: str, window: int, count: int, seed: int) -> float:
@@ -204,7 +218,7 @@ def _both(pair: str, window: int, count: int, seed: int) -> float:
 def fit(points: Sequence[Point]) -> tuple[float, float]:
     """The a and P, none negative, of seconds = a + P * accesses with the least relative error.
 
-    >>> [round(x, 6) for x in fit([Point("B", "search", 1, n, 2 + 0.5 * n) for n in (2, 4, 8)])]
+    >>> [round(x, 6) for x in fit([Point(n, 2 + 0.5 * n) for n in (2, 4, 8)])]
     [2.0, 0.5]
     """
     accesses = np.array([point.accesses for point in points])

@@ -28,21 +28,24 @@ def accesses(letter: str, workload: Workload, stream: int, weights: Weights) -> 
 
 def direction_cost(letter: str, workload: Workload, stream: int, weights: Weights) -> float:
     """Equation 2: all that happens in the window of `stream`, per unit of time."""
-    search, update = accesses(letter, workload, stream, weights)
+    search, update, matches = accesses(letter, workload, stream, weights)
     searching, own = workload.rates[1 - stream], workload.rates[stream]
-    return searching * (weights.per_search[letter] + weights.search[letter] * search) + own * (
-        weights.per_update[letter] + weights.update[letter] * update
+    one_search = (
+        weights.per_search[letter]
+        + weights.search[letter] * (search - matches)
+        + weights.per_match[letter] * matches
     )
+    one_update = weights.per_update[letter] + weights.update[letter] * update
+    return searching * one_search + own * one_update
 
 
 def pair_cost(pair: str, workload: Workload, weights: Weights) -> float:
     """The full join: both directions, each with its own structure."""
-    arrivals, results = sum(workload.rates), workload.output_rate or 0.0
-    common = arrivals * (weights.per_arrival - weights.saved.get(pair, 0.0))
+    common = sum(workload.rates) * (weights.per_arrival - weights.saved.get(pair, 0.0))
     directions = (
         direction_cost(letter, workload, stream, weights) for stream, letter in enumerate(pair)
     )
-    return common + results * weights.per_result + sum(directions)
+    return common + sum(directions)
 
 
 def pair_costs(workload: Workload, weights: Weights, letters: str = "NHBT") -> Mapping[str, float]:

@@ -41,9 +41,10 @@ def engine_accesses(letter: str, tuples: float, workload: Workload, stream: int)
     sigma = workload.sigma or 0.0
     matches = sigma * tuples
     if letter == "N":
-        return Accesses(tuples, 2.0)
+        return Accesses(tuples, 2.0, matches)
     if letter == "H":
-        return Accesses(matches + (tuples - matches) / hash_buckets(workload.rows), 2.0)
+        others = (tuples - matches) / hash_buckets(workload.rows)
+        return Accesses(matches + others, 2.0, matches)
     doublings = math.log2(max(tuples, 1.0))
     if letter == "B":
         search = doublings + 1.8
@@ -52,7 +53,7 @@ def engine_accesses(letter: str, tuples: float, workload: Workload, stream: int)
         search = doublings + 3.0 if tuples <= NODE_SIZE else 1.25 * doublings + 0.4
         update = 2.0 * search - 0.7
     repeated = tuples / workload.keys[stream] if workload.keys else matches
-    return Accesses(search + matches, update + _telling_apart(letter, repeated))
+    return Accesses(search + matches, update + _telling_apart(letter, repeated), matches)
 
 
 def _telling_apart(letter: str, repeated: float) -> float:

@@ -21,7 +21,7 @@ from tidegate.spec import TidegateError
 from tidegate.spec.units import nearest_hint
 
 FILE = "weights.json"
-_BY_LETTER = ("search", "update", "per_search", "per_update")
+_BY_LETTER = ("search", "update", "per_search", "per_update", "per_match")
 _CALIBRATE = "run: tidegate plan --calibrate"
 
 
@@ -84,8 +84,7 @@ def _checked(found: Any, path: Path) -> Weights:
 def _sound(found: Mapping[str, Any]) -> bool:
     try:
         numbers = [float(found[name][letter]) for name in _BY_LETTER for letter in LETTERS]
-        numbers += [float(found[name]) for name in ("per_arrival", "per_result")]
-        numbers += [float(value) for value in found["saved"].values()]
+        numbers += [float(found["per_arrival"]), *map(float, found["saved"].values())]
     except (KeyError, TypeError, ValueError, AttributeError):
         return False
     named = found["shape"] in ("paper", "engine") and isinstance(found["made"], dict)

@@ -5,7 +5,7 @@ structures were that they were measured on. The cost model reads nothing else ab
 
 The paper's weights are those of its equation 7. It does not say their unit. Weights of this machine
 (`calibrate`) are in CPU seconds per access, and know what the paper leaves out: a cost per
-operation beside the cost per access, and what arrivals and results cost under any pair.
+operation beside the cost per access, and what results and arrivals cost.
 """
 
 from __future__ import annotations
@@ -28,8 +28,10 @@ class Weights:
         P_d and I_d: cost of one access while searching, and while inserting or invalidating.
     per_search, per_update
         Cost of an operation beside its accesses; an update is an insertion and an invalidation.
-    per_arrival, per_result
-        What every arrival and every result costs under any pair.
+    per_match
+        Cost of a tuple that a search finds and that becomes a result.
+    per_arrival
+        What every arrival costs under any pair.
     saved
         What an arrival costs less under a pair that the engine treats as a special case.
     unit
@@ -51,8 +53,8 @@ class Weights:
     update: Mapping[str, float]
     per_search: Mapping[str, float] = field(default_factory=lambda: dict(NOTHING))
     per_update: Mapping[str, float] = field(default_factory=lambda: dict(NOTHING))
+    per_match: Mapping[str, float] = field(default_factory=lambda: dict(NOTHING))
     per_arrival: float = 0.0
-    per_result: float = 0.0
     saved: Mapping[str, float] = field(default_factory=dict)
     unit: str = ""
     shape: Shape = "paper"
