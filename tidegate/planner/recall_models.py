@@ -91,8 +91,8 @@ class FrequencyModel:
     [(5.0, 22.5), (5.0, 2.5)]
     """
 
-    own: Sequence[float]
-    opposite: Sequence[float]
+    own: Sequence[float] | Floats
+    opposite: Sequence[float] | Floats
     rate: float
     opposite_rate: float
     window: float
