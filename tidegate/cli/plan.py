@@ -196,6 +196,8 @@ def _calibrate(others: dict[str, Any], json: bool, quiet: bool) -> None:
     with progress_of("measuring", quiet, "workloads") as progress:
         weights = calibrate.calibrate(progress=progress)
     path = machine.store(weights)
+    if weights.made["disturbed"]:
+        say("note: other work disturbed the measurement; run it again when the machine is quieter")
     if json:
         answer({"weights": asdict(weights), "file": str(path)})
         return

@@ -7,6 +7,9 @@ and the opposite window is empty. Keys hardly ever match, so no result is paid f
 costs with two empty windows is taken off, and the rest is fitted by cost = a + P * accesses.
 Matches are measured apart, as tuples of one key that all become results.
 
+In a full join searches and updates compete for the CPU's caches, and cost more than each alone. So
+full joins are measured too, and the weights of a structure are scaled to what they took.
+
 CPU time is measured in rounds over all workloads, and of each workload the quickest round counts:
 other work on the machine can only add to it, and rarely lasts for all rounds.
 """
@@ -28,13 +31,16 @@ from tidegate.planner.machine import cpu_name
 from tidegate.planner.structures import INDEX_NAMES, LETTERS
 from tidegate.planner.weights import Weights
 from tidegate.planner.workload import Workload
-from tidegate.spec import JoinSpec
+from tidegate.spec import JoinSpec, band
 
 Progress = Callable[[int, int], None]
 
 _KEYS = 2**40
 _MATCHES = 64
-_HELD = 4096
+_BANDED = 256  # the window that a nested loop scans under both predicates
+_FULL = ("HH", "BB", "TT", "BH")
+_SCALES = (0.5, 4.0)  # beyond these a measurement has failed
+_HELD = 512
 
 
 @dataclass(frozen=True)
@@ -48,10 +54,11 @@ class Effort:
     rounds: int = 7
 
 
-QUICK = Effort((64, 1024, 8192), (64, 512), 10_000, 500_000, 2)
+QUICK = Effort((64, 1024, 8192), (64, 256), 10_000, 500_000, 2)
 
 # What is measured: a workload, the structure, the size of the window.
 Case = tuple[str, str, int]
+_ARRIVAL: Case = ("arrival", "N", 0)
 
 
 @dataclass(frozen=True)
@@ -65,7 +72,7 @@ class Point:
 def calibrate(effort: Effort | None = None, progress: Progress | None = None) -> Weights:
     """Measure this machine and fit its weights; takes some seconds."""
     took = _measure(effort or Effort(), progress)
-    arrival = took["arrival", "N", 0]
+    arrival = took[_ARRIVAL]
     fitted = {
         (operation, letter): fit(_points(operation, letter, took))
         for operation in ("search", "update")
@@ -79,23 +86,32 @@ def calibrate(effort: Effort | None = None, progress: Progress | None = None) ->
         per_update={letter: fitted["update", letter][0] for letter in LETTERS},
         per_match={letter: _match_seconds(letter, took) for letter in LETTERS},
         per_arrival=arrival,
+        band_scan=_band_scan(took),
         unit="s",
         shape="engine",
         bucket_size=0.0,
         node_size=NODE_SIZE,
-        made={"by": "tidegate plan --calibrate", "cpu": cpu_name(), "workloads": len(took)},
+        made={
+            "by": "tidegate plan --calibrate",
+            "cpu": cpu_name(),
+            "workloads": len(took),
+            # A tree that costs nothing was not measured: other work was in the way.
+            "disturbed": any(sum(fitted[key]) == 0.0 for key in fitted if key[1] in "BT"),
+        },
     )
-    return _with_saving(weights, took)
+    return _scaled_to_full_joins(weights, took)
 
 
 def _cases(effort: Effort) -> list[Case]:
-    """All that is measured in one round; `arrival` first, which is taken off the others."""
-    cases: list[Case] = [("arrival", "N", 0)]
+    """All that is measured in one round; `arrival`, which is taken off the others, many times."""
+    cases: list[Case] = []
     for letter in LETTERS:
         windows = effort.scanned if letter == "N" else effort.windows
         cases += [(what, letter, w) for w in windows for what in ("search", "update")]
         cases += [("matches", letter, _HELD), ("no matches", letter, _HELD)]
-    return [*cases, *(("both", "H", window) for window in effort.windows[1::2])]
+    cases.append(("band search", "N", _BANDED))
+    cases += [(pair, "full", window) for pair in _FULL for window in effort.windows[1::2]]
+    return [each for case in cases for each in (_ARRIVAL, case)]
 
 
 def _measure(effort: Effort, progress: Progress | None) -> dict[Case, float]:
@@ -114,20 +130,19 @@ def _measure(effort: Effort, progress: Progress | None) -> dict[Case, float]:
 def _run(case: Case, effort: Effort, seed: int) -> float:
     what, letter, window = case
     count = effort.operations
-    if what in ("search", "arrival"):
+    if what in ("search", "arrival", "band search"):
         scans = letter == "N" and window > 0
-        return _search(
-            letter, window, max(200, min(count, effort.scans // window)) if scans else count, seed
-        )
+        searches = max(200, min(count, effort.scans // window)) if scans else count
+        return _search(letter, window, searches, seed, what == "band search")
     if what == "update":
         return _update(letter, window, count, seed)
-    if what == "both":
-        return _both(letter + letter, window, count, seed)
-    return _match(letter, what == "matches", max(100, count // _MATCHES), seed)
+    if letter == "full":
+        return _both(what, window, count, seed)
+    return _match(letter, what == "matches", max(100, count // 16), seed)
 
 
 def _points(operation: str, letter: str, took: Mapping[Case, float]) -> list[Point]:
-    arrival = took["arrival", "N", 0]
+    arrival = took[_ARRIVAL]
     points = []
     for (what, structure, window), seconds in took.items():
         if (what, structure) == (operation, letter):
@@ -142,24 +157,70 @@ def _match_seconds(letter: str, took: Mapping[Case, float]) -> float:
     return max(0.0, with_results - without) / _MATCHES
 
 
-def _with_saving(weights: Weights, took: Mapping[Case, float]) -> Weights:
-    """Two hash indexes run in a loop of their own (`driver/in_order`): what it saves."""
-    savings = [
-        pair_cost("HH", Workload((window, window), (0.5, 0.5)), weights) - seconds
-        for (what, _, window), seconds in took.items()
-        if what == "both"
+def _band_scan(took: Mapping[Case, float]) -> float:
+    """A nested loop's access in a band join beside one in an equality join; matching is alike."""
+    arrival = took[_ARRIVAL]
+    equal, banded = (took[what, "N", _BANDED] for what in ("search", "band search"))
+    return float(np.clip((banded - arrival) / max(equal - arrival, 1e-12), 0.5, 5.0))
+
+
+def _excess(pair: str, weights: Weights, took: Mapping[Case, float]) -> list[tuple[float, float]]:
+    """What a full join took and what the model has for it, beside the arrivals themselves."""
+    return [
+        (
+            seconds - weights.per_arrival,
+            pair_cost(pair, Workload((window, window), (0.5, 0.5)), weights) - weights.per_arrival,
+        )
+        for (what, kind, window), seconds in took.items()
+        if (what, kind) == (pair, "full")
     ]
+
+
+def _scaled_to_full_joins(weights: Weights, took: Mapping[Case, float]) -> Weights:
+    """Weights of each structure, scaled by what full joins take; a nested loop needs no index.
+
+    Two hash indexes run in a loop of their own (`driver/in_order`), so that hash is scaled by joins
+    of hash and B+tree, and what the loop saves is kept apart.
+    """
+    factors = {"N": 1.0}
+    for letter in ("B", "T"):
+        ratios = [real / max(model, 1e-12) for real, model in _excess(2 * letter, weights, took)]
+        factors[letter] = float(np.clip(np.median(ratios), *_SCALES))
+    scaled = _times(weights, {**factors, "H": 1.0})
+    gaps = [real - model for real, model in _excess("BH", scaled, took)]
+    own = [model for _, model in _excess("HH", scaled, took)]
+    # Half of all arrivals search the hash index and half update it, in BH as well as per window.
+    ratios = [1.0 + gap / max(model / 2.0, 1e-12) for gap, model in zip(gaps, own, strict=True)]
+    factors["H"] = float(np.clip(np.median(ratios), *_SCALES))
+    scaled = _times(weights, factors)
+    savings = [model - real for real, model in _excess("HH", scaled, took)]
     # No more than there is: a join of no cost would win everywhere.
-    most = 0.9 * (weights.per_arrival + weights.per_search["H"] + weights.per_update["H"])
-    return replace(weights, saved={"HH": float(np.clip(np.median(savings), 0.0, most))})
+    most = 0.9 * (scaled.per_arrival + scaled.per_search["H"] + scaled.per_update["H"])
+    return replace(scaled, saved={"HH": float(np.clip(np.median(savings), 0.0, most))})
+
+
+def _times(weights: Weights, factors: Mapping[str, float]) -> Weights:
+    """The weights of each structure multiplied; matches stay as they are."""
+
+    def each(values: Mapping[str, float]) -> dict[str, float]:
+        return {letter: factors[letter] * value for letter, value in values.items()}
+
+    return replace(
+        weights,
+        search=each(weights.search),
+        update=each(weights.update),
+        per_search=each(weights.per_search),
+        per_update=each(weights.per_update),
+    )
 
 
 # --- workloads ----------------------------------------------------------------------------
 
 
-def _engine(left: str, right: str, within: Mapping[str, int]) -> JoinEngine:
+def _engine(left: str, right: str, within: Mapping[str, int], banded: bool = False) -> JoinEngine:
     index = {"left": INDEX_NAMES[left], "right": INDEX_NAMES[right]}
-    return JoinEngine(JoinSpec(on="key", time="time", within=within, index=index))
+    on = band("key", 0, 0) if banded else "key"
+    return JoinEngine(JoinSpec(on=on, time="time", within=within, index=index))
 
 
 def _rows(generator: np.random.Generator, begin: int, count: int, keys: int = _KEYS) -> pa.Table:
@@ -176,10 +237,10 @@ def _seconds_each(engine: JoinEngine, push: Mapping[str, pa.Table], operations: 
     return (time.process_time() - began) / operations
 
 
-def _search(letter: str, window: int, searches: int, seed: int) -> float:
+def _search(letter: str, window: int, searches: int, seed: int, banded: bool = False) -> float:
     """Seconds of an arrival that searches a full window and is not kept."""
     generator = np.random.default_rng(seed)
-    engine = _engine("N", letter, {"left": 0, "right": window + searches})
+    engine = _engine("N", letter, {"left": 0, "right": window + searches}, banded)
     engine.push({"left": _rows(generator, 0, 1), "right": _rows(generator, 0, window)})
     return _seconds_each(engine, {"left": _rows(generator, window, searches)}, searches)
 

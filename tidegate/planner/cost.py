@@ -30,9 +30,10 @@ def direction_cost(letter: str, workload: Workload, stream: int, weights: Weight
     """Equation 2: all that happens in the window of `stream`, per unit of time."""
     search, update, matches = accesses(letter, workload, stream, weights)
     searching, own = workload.rates[1 - stream], workload.rates[stream]
+    dearer = weights.band_scan if letter == "N" and workload.predicate == "band" else 1.0
     one_search = (
         weights.per_search[letter]
-        + weights.search[letter] * (search - matches)
+        + dearer * weights.search[letter] * (search - matches)
         + weights.per_match[letter] * matches
     )
     one_update = weights.per_update[letter] + weights.update[letter] * update

@@ -84,7 +84,8 @@ def _checked(found: Any, path: Path) -> Weights:
 def _sound(found: Mapping[str, Any]) -> bool:
     try:
         numbers = [float(found[name][letter]) for name in _BY_LETTER for letter in LETTERS]
-        numbers += [float(found["per_arrival"]), *map(float, found["saved"].values())]
+        numbers += [float(found["per_arrival"]), float(found["band_scan"])]
+        numbers += map(float, found["saved"].values())
     except (KeyError, TypeError, ValueError, AttributeError):
         return False
     named = found["shape"] in ("paper", "engine") and isinstance(found["made"], dict)

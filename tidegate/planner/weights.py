@@ -32,6 +32,8 @@ class Weights:
         Cost of a tuple that a search finds and that becomes a result.
     per_arrival
         What every arrival costs under any pair.
+    band_scan
+        How many times as much an access of a nested loop costs in a band join.
     saved
         What an arrival costs less under a pair that the engine treats as a special case.
     unit
@@ -55,6 +57,7 @@ class Weights:
     per_update: Mapping[str, float] = field(default_factory=lambda: dict(NOTHING))
     per_match: Mapping[str, float] = field(default_factory=lambda: dict(NOTHING))
     per_arrival: float = 0.0
+    band_scan: float = 1.0
     saved: Mapping[str, float] = field(default_factory=dict)
     unit: str = ""
     shape: Shape = "paper"
