@@ -199,6 +199,8 @@ def test_enough_memory_gives_everybody_all():
         ((5, 10), "joins is a int; give a dict by name"),
         (({"a": [(10, 1.5)]}, 10), r"the recall curve of a has the point \(10, 1.5\)"),
         (({"a": []}, 10), "the recall curve of a has no points"),
+        (({"a": [1, 2]}, 10), "the recall curve of a is not a list of points; give pairs"),
+        (({"a": [(1, -1)]}, 10, None, "error"), "has a negative or infinite number"),
         (({"a": object()}, 10), "join a is a object; give a model"),
         (({"a": [(1, 1)]}, -1), "memory is -1; give a number of tuples"),
         (({"a": [(1, 1)]}, 1, {"b": 1}), "weights must name each join once: a"),

@@ -15,7 +15,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from tidegate.planner.curves import Curve, observed_curve, rising_curve
+from tidegate.planner.curves import Curve, observed_curve, read_points, rising_curve
 from tidegate.planner.recall_models import model_curve
 from tidegate.spec import TidegateError
 from tidegate.spec.units import nearest_hint
@@ -149,11 +149,12 @@ def _error_curve(join: Any, name: str) -> tuple[float, Curve]:
             f"join {name} is a model, which gives recall; for the metric 'error' give observed "
             "points (memory, error)"
         )
-    points = [(float(memory), float(error)) for memory, error in join]
+    points = read_points(join, f"the error curve of {name}", "(memory, error)")
     good = all(math.isfinite(e) and e >= 0 and math.isfinite(m) and m >= 0 for m, e in points)
-    if not points or not good:
+    if not good:
         raise TidegateError(
-            f"the error curve of {name} must have points (memory, error), none of them negative"
+            f"the error curve of {name} has a negative or infinite number; memory and error are 0 "
+            "or more"
         )
     largest = max(error for _, error in points)
     # Without memory there is no error to promise: the curve begins at its first point.

@@ -10,6 +10,7 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -68,9 +69,7 @@ def observed_curve(points: Iterable[tuple[float, float]], name: str = "a join") 
     Noise may let recall fall with more memory; a join may leave memory unused, so the greatest
     recall seen up to there counts.
     """
-    found = sorted((float(memory), float(recall)) for memory, recall in points)
-    if not found:
-        raise TidegateError(f"the recall curve of {name} has no points; give (memory, recall)")
+    found = sorted(read_points(points, f"the recall curve of {name}", "(memory, recall)"))
     for memory, recall in found:
         if not (math.isfinite(memory) and memory >= 0.0 and 0.0 <= recall <= 1.0):
             raise TidegateError(
@@ -80,6 +79,17 @@ def observed_curve(points: Iterable[tuple[float, float]], name: str = "a join") 
     if found[0][0] > 0.0:
         found.insert(0, (0.0, 0.0))
     return rising_curve(found)
+
+
+def read_points(points: Any, what: str, form: str) -> list[tuple[float, float]]:
+    """Pairs of numbers, or a sentence that says what was expected."""
+    try:
+        found = [(float(memory), float(value)) for memory, value in points]
+    except (TypeError, ValueError):
+        raise TidegateError(f"{what} is not a list of points; give pairs {form}") from None
+    if not found:
+        raise TidegateError(f"{what} has no points; give pairs {form}")
+    return found
 
 
 def rising_curve(points: Pairs) -> Curve:
