@@ -11,6 +11,7 @@ from __future__ import annotations
 import itertools
 import sys
 import time
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -140,6 +141,7 @@ def run(quick: bool) -> list[Row]:
     rounds = 3
     cases = grid(quick)
     within: dict[str, list[bool]] = {}
+    bests: dict[str, Counter[str]] = {}
     errors, losses = [], []
     for number, case in enumerate(cases):
         choice = choose(case.workload, weights)
@@ -147,6 +149,7 @@ def run(quick: bool) -> list[Row]:
         best = min(took, key=lambda pair: took[pair])
         loss = took[choice.pair] / took[best]
         within.setdefault(case.predicate, []).append(loss <= CLOSE)
+        bests.setdefault(case.predicate, Counter())[best] += 1
         losses.append(loss)
         errors.append(choice.cost * ARRIVALS / took[choice.pair])
         if loss > CLOSE:
@@ -155,6 +158,9 @@ def run(quick: bool) -> list[Row]:
                 f" an arrival, best {best} {1e9 * took[best] / ARRIVALS:.0f} ns",
                 file=sys.stderr,
             )
+    for predicate, counted in bests.items():
+        most = ", ".join(f"{pair} {times}" for pair, times in counted.most_common())
+        print(f"measured best, {predicate}: {most}", file=sys.stderr)
     every = [each for found in within.values() for each in found]
     rows = [
         _row(f"chosen pair within 10 % of the measured best, {name}", found)

@@ -13,7 +13,7 @@ from tidegate.lab import kang2003, kang2003_engine, kang2003_scarce, srivastava2
 from tidegate.lab.claims import Claim
 from tidegate.lab.figures import Scale, choose
 from tidegate.planner.crossover import Winner
-from tidegate.planner.quadrants import allocation
+from tidegate.planner.quadrants import allocate_resources, allocation, splits
 from tidegate.planner.workload import Workload
 
 QUICK = Scale(quick=True)
@@ -59,6 +59,29 @@ def test_a_simulation_gives_the_rate_of_the_model(rates, windows):
     expected = allocation(workload, rates, windows).output_rate
     found = kang2003_scarce.simulated_rate(workload, rates, windows, 60.0, seed=3)
     assert found == pytest.approx(expected, rel=0.08)
+
+
+@pytest.mark.parametrize("scarce", ["memory", "cpu"])
+def test_the_planners_allocation_is_best_in_simulation(scarce):
+    """Against equal, proportional and inverse divisions of the same memory, or of the same CPU."""
+    workload = Workload((300, 120), (20, 50), keys=(40, 40))
+    if scarce == "memory":
+        planned = allocate_resources(workload, memory=150)
+        others = splits(workload.windows, workload.rates, 150)
+        tried = {name: (workload.rates, windows) for name, windows in others.items()}
+    else:
+        planned = allocate_resources(workload, service_rate=20)
+        others = splits(workload.rates, workload.windows, 20)
+        tried = {name: (rates, workload.windows) for name, rates in others.items()}
+
+    def simulated(rates, windows):
+        seeds = (1, 2)
+        each = [kang2003_scarce.simulated_rate(workload, rates, windows, 60.0, s) for s in seeds]
+        return sum(each) / len(each)
+
+    best = simulated(planned.rates, planned.windows)
+    for name in ("equal", "proportional", "inverse"):
+        assert best > 1.05 * simulated(*tried[name]), name
 
 
 def test_windows_of_measured_joins_hold_what_the_workload_says():
