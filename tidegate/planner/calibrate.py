@@ -1,11 +1,9 @@
 """The weight factors of this machine: search-only and update-only workloads through the engine.
 
-Law: as in kang2003, section 4.2, a structure is measured alone. In the search-only workload the
-measured window is full and stays as it is, while tuples of the other stream, which are not kept,
-search it; in the update-only workload each tuple enters the measured window and another leaves it,
-and the opposite window is empty. Keys hardly ever match, so no result is paid for. What an arrival
-costs with two empty windows is taken off, and the rest is fitted by cost = a + P * accesses.
-Matches are measured apart, as tuples of one key that all become results.
+Law: as in kang2003, section 4.2, a structure is measured alone, searches and updates apart
+(`calibration_runs`). What an arrival costs with two empty windows is taken off, and the rest is
+fitted by cost = a + P * accesses. Matches are measured apart, as tuples of one key that all become
+results.
 
 In a full join searches and updates compete for the CPU's caches, and cost more than each alone. So
 full joins are measured too, and the weights of a structure are scaled to what they took.
@@ -16,31 +14,24 @@ other work on the machine can only add to it, and rarely lasts for all rounds.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
-import pyarrow as pa
-from numpy.typing import NDArray
 
-from tidegate.engine import JoinEngine
+from tidegate.planner import calibration_runs as runs
 from tidegate.planner.cost import pair_cost
 from tidegate.planner.engine_accesses import NODE_SIZE, engine_accesses
 from tidegate.planner.machine import cpu_name
-from tidegate.planner.structures import INDEX_NAMES, LETTERS
+from tidegate.planner.structures import LETTERS
 from tidegate.planner.weights import Weights
 from tidegate.planner.workload import Workload
-from tidegate.spec import JoinSpec, band
 
 Progress = Callable[[int, int], None]
 
-_KEYS = 2**40
-_MATCHES = 64
 _BANDED = 256  # the window that a nested loop scans under both predicates
 _FULL = ("HH", "BB", "TT", "BH")
 _SCALES = (0.5, 4.0)  # beyond these a measurement has failed
-_HELD = 512
 
 
 @dataclass(frozen=True)
@@ -108,7 +99,7 @@ def _cases(effort: Effort) -> list[Case]:
     for letter in LETTERS:
         windows = effort.scanned if letter == "N" else effort.windows
         cases += [(what, letter, w) for w in windows for what in ("search", "update")]
-        cases += [("matches", letter, _HELD), ("no matches", letter, _HELD)]
+        cases += [("matches", letter, runs.HELD), ("no matches", letter, runs.HELD)]
     cases.append(("band search", "N", _BANDED))
     cases += [(pair, "full", window) for pair in _FULL for window in effort.windows[1::2]]
     return [each for case in cases for each in (_ARRIVAL, case)]
@@ -133,12 +124,12 @@ def _run(case: Case, effort: Effort, seed: int) -> float:
     if what in ("search", "arrival", "band search"):
         scans = letter == "N" and window > 0
         searches = max(200, min(count, effort.scans // window)) if scans else count
-        return _search(letter, window, searches, seed, what == "band search")
+        return runs.search(letter, window, searches, seed, what == "band search")
     if what == "update":
-        return _update(letter, window, count, seed)
+        return runs.update(letter, window, count, seed)
     if letter == "full":
-        return _both(what, window, count, seed)
-    return _match(letter, what == "matches", max(100, count // 16), seed)
+        return runs.full_join(what, window, count, seed)
+    return runs.match(letter, what == "matches", max(100, count // 16), seed)
 
 
 def _points(operation: str, letter: str, took: Mapping[Case, float]) -> list[Point]:
@@ -153,8 +144,8 @@ def _points(operation: str, letter: str, took: Mapping[Case, float]) -> list[Poi
 
 
 def _match_seconds(letter: str, took: Mapping[Case, float]) -> float:
-    with_results, without = (took[what, letter, _HELD] for what in ("matches", "no matches"))
-    return max(0.0, with_results - without) / _MATCHES
+    with_results, without = (took[what, letter, runs.HELD] for what in ("matches", "no matches"))
+    return max(0.0, with_results - without) / runs.MATCHES
 
 
 def _band_scan(took: Mapping[Case, float]) -> float:
@@ -212,65 +203,6 @@ def _times(weights: Weights, factors: Mapping[str, float]) -> Weights:
         per_search=each(weights.per_search),
         per_update=each(weights.per_update),
     )
-
-
-# --- workloads ----------------------------------------------------------------------------
-
-
-def _engine(left: str, right: str, within: Mapping[str, int], banded: bool = False) -> JoinEngine:
-    index = {"left": INDEX_NAMES[left], "right": INDEX_NAMES[right]}
-    on = band("key", 0, 0) if banded else "key"
-    return JoinEngine(JoinSpec(on=on, time="time", within=within, index=index))
-
-
-def _rows(generator: np.random.Generator, begin: int, count: int, keys: int = _KEYS) -> pa.Table:
-    return _table(generator.integers(0, keys, count), np.arange(begin, begin + count))
-
-
-def _table(keys: NDArray[np.int64], times: NDArray[np.int64]) -> pa.Table:
-    return pa.table({"key": keys, "time": times})
-
-
-def _seconds_each(engine: JoinEngine, push: Mapping[str, pa.Table], operations: int) -> float:
-    began = time.process_time()
-    engine.push(push)
-    return (time.process_time() - began) / operations
-
-
-def _search(letter: str, window: int, searches: int, seed: int, banded: bool = False) -> float:
-    """Seconds of an arrival that searches a full window and is not kept."""
-    generator = np.random.default_rng(seed)
-    engine = _engine("N", letter, {"left": 0, "right": window + searches}, banded)
-    engine.push({"left": _rows(generator, 0, 1), "right": _rows(generator, 0, window)})
-    return _seconds_each(engine, {"left": _rows(generator, window, searches)}, searches)
-
-
-def _update(letter: str, window: int, updates: int, seed: int) -> float:
-    """Seconds of an arrival that enters a full window, which another tuple leaves."""
-    generator = np.random.default_rng(seed)
-    engine = _engine("N", letter, {"left": 0, "right": window - 1})
-    engine.push({"left": _rows(generator, 0, 1), "right": _rows(generator, 0, 2 * window)})
-    return _seconds_each(engine, {"right": _rows(generator, 2 * window, updates)}, updates)
-
-
-def _match(letter: str, matching: bool, searches: int, seed: int) -> float:
-    """Seconds of an arrival that searches for a key which is there many times, or not at all."""
-    generator = np.random.default_rng(seed)
-    engine = _engine("N", letter, {"left": 0, "right": 2 * _HELD})
-    held = _table(np.arange(_HELD) // _MATCHES, np.arange(_HELD))
-    engine.push({"left": _rows(generator, 0, 1), "right": held})
-    keys = np.arange(searches) % (_HELD // _MATCHES) + (0 if matching else _KEYS)
-    return _seconds_each(engine, {"left": _table(keys, np.full(searches, _HELD))}, searches)
-
-
-def _both(pair: str, window: int, count: int, seed: int) -> float:
-    """Seconds of an arrival of a full join with two full windows."""
-    generator = np.random.default_rng(seed)
-    engine = _engine(pair[0], pair[1], {"left": window - 1, "right": window - 1})
-    for begin, length in ((0, 2 * window), (2 * window, count // 2)):
-        push = {name: _rows(generator, begin, length) for name in ("left", "right")}
-        seconds = _seconds_each(engine, push, 2 * length)
-    return seconds
 
 
 # --- the fit ------------------------------------------------------------------------------

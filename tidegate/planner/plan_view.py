@@ -92,7 +92,7 @@ def listed_costs(plan: Plan) -> list[tuple[str, float]]:
 def text(plan: Plan) -> str:
     """The plan for a terminal or a prompt."""
     said = facts(plan)
-    width = max(len(name) for name, _ in said)
+    width = max(len("less memory"), *(len(name) for name, _ in said))
     lines = [f"{name:<{width}}  {value}" for name, value in said]
     costs = ", ".join(f"{pair} {number(cost)}" for pair, cost in listed_costs(plan))
     lines.append(f"{'costs':<{width}}  {costs}")
