@@ -22,10 +22,10 @@ if TYPE_CHECKING:
 Two = tuple[float, float]
 
 LeftSample = Annotated[
-    Path | None, typer.Argument(metavar="[LEFT", help="A sample of the first stream.")
+    Path | None, typer.Argument(metavar="LEFT", help="A sample of the first stream.")
 ]
 RightSample = Annotated[
-    Path | None, typer.Argument(metavar="RIGHT]", help="A sample of the second stream.")
+    Path | None, typer.Argument(metavar="RIGHT", help="A sample of the second stream.")
 ]
 Windows = Annotated[
     Two | None,
