@@ -396,7 +396,7 @@ def test_version(capsys: pytest.CaptureFixture[str]) -> None:
     assert capsys.readouterr().out.startswith(f"tidegate {tg.__version__}\n")
 
 
-@pytest.mark.parametrize("command", ["join", "demo", "reproduce", "bench", "version"])
+@pytest.mark.parametrize("command", ["join", "plan", "demo", "reproduce", "bench", "version"])
 def test_every_command_has_help_with_an_example(
     command: str, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -15,6 +15,7 @@ from tidegate.lab.paper_streams import (
     TICKS,
     age_curve,
     age_streams,
+    frequency_streams,
     keyed_streams,
     rare_importance,
     scripted_streams,
@@ -25,6 +26,7 @@ from tidegate.lab.paper_streams import (
 SMALL: dict[str, dict[str, Any]] = {
     "keyed_streams": {"length": 300, "domain": 20},
     "age_streams": {"shape": "BELL", "tuples": 300},
+    "frequency_streams": {"skew": 1.0, "tuples": 300},
     "scripted_streams": {"curve": [1, 0, 2], "tuples": 30},
     "wan_trace": {"seconds": 10},
 }
@@ -39,6 +41,15 @@ def test_the_seed_fixes_every_value_and_time_goes_forward(name: str) -> None:
         assert (np.diff(table["ts"].to_numpy()) >= 0).all()
     if name != "scripted_streams":  # the one without chance
         assert any(not table.equals(other[stream]) for stream, table in first.items())
+
+
+@pytest.mark.parametrize(("correlation", "sign"), [("direct", 1), ("inverse", -1)])
+def test_frequencies_are_correlated_as_asked(correlation: Any, sign: int) -> None:
+    streams = frequency_streams(1.5, 20_000, 0, correlation=correlation)
+    counts = [np.bincount(table["key"].to_numpy(), minlength=50) for table in streams.values()]
+    assert counts[0][0] / counts[0].sum() == pytest.approx(zipf_shares(50, 1.5)[0], abs=0.02)
+    assert sign * np.corrcoef(np.argsort(counts[0]), np.argsort(counts[1]))[0, 1] > 0.3
+    assert streams["s2"].num_rows == 5 * streams["s1"].num_rows
 
 
 def test_zipf_shares_fall_with_the_rank() -> None:

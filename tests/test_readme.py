@@ -12,6 +12,7 @@ from readme import blocks, execute, under
 from tidegate.cli import run
 
 ENGINE = ("In Python",)
+PLANNING = ("Before it runs",)
 SHELL = ("On the command line", "The papers, reproduced")
 # Run by tests/spark/test_readme.py.
 SPARK = ("On Spark", "On a cluster", "Over Spark Connect")
@@ -19,7 +20,9 @@ SPARK = ("On Spark", "On a cluster", "Over Spark Connect")
 
 def test_every_block_is_run_by_a_test() -> None:
     for block in blocks():
-        assert block.heading in (*ENGINE, *SHELL, *SPARK), f"no test runs line {block.line}"
+        assert block.heading in (*ENGINE, *PLANNING, *SHELL, *SPARK), (
+            f"no test runs line {block.line}"
+        )
         assert block.language in ("", "python")
 
 
@@ -39,6 +42,13 @@ def test_python_blocks() -> None:
     said = under(*ENGINE)[-1].text.splitlines()[-1].removeprefix("# ").removesuffix(" ...")
     assert sentence.startswith(said)
     assert names["best"].size == 2  # type: ignore[attr-defined]
+
+
+def test_planning_block() -> None:
+    names: dict[str, object] = {}
+    execute(under(*PLANNING), names)
+    assert names["plan"].best == "TN"  # type: ignore[attr-defined]
+    assert names["shares"].memory == {"orders": 35, "clicks": 25}  # type: ignore[attr-defined]
 
 
 @pytest.mark.parametrize("heading", SHELL)

@@ -35,6 +35,10 @@ _LAZY = {
     "optimum": "tidegate.offline.optimum",
     "Regret": "tidegate.offline.regret",
     "regret": "tidegate.offline.regret",
+    "Plan": "tidegate.planner.plan",
+    "plan": "tidegate.planner.plan",
+    "Memories": "tidegate.planner.allocate",
+    "allocate": "tidegate.planner.allocate",
     "policies": "tidegate.shed.recipes",
     "age": "tidegate.spec.policy",
     "auto": "tidegate.spec.policy",
@@ -54,10 +58,11 @@ _LAZY = {
 }
 
 __all__ = [
-    "Cpu", "JoinEngine", "JoinResult", "JoinSpec", "Optimum", "Policy", "Regret", "SpecError",
-    "TidegateError", "age", "auto", "band", "configure", "dgl", "dimpprob", "inner_product", "join",
-    "optimum", "output", "overlap", "policies", "priority", "prob", "random", "recent", "regret",
-    "rows", "simp", "simpprob", "theta", "until_expiry", "value", "window_join",
+    "Cpu", "JoinEngine", "JoinResult", "JoinSpec", "Memories", "Optimum", "Plan", "Policy",
+    "Regret", "SpecError", "TidegateError", "age", "allocate", "auto", "band", "configure", "dgl",
+    "dimpprob", "inner_product", "join", "optimum", "output", "overlap", "plan", "policies",
+    "priority", "prob", "random", "recent", "regret", "rows", "simp", "simpprob", "theta",
+    "until_expiry", "value", "window_join",
 ]  # fmt: skip
 
 

@@ -1,65 +1,22 @@
-"""The age model of srivastava2004, section 3.2: curves, k_opt, and the recall that theory gives.
+"""The age model of srivastava2004, section 3.2, observed on streams.
 
-Law: the equations stand here once, beside their numbers in the paper; a curve is the mean number of
-matches p(k) of a tuple in each bucket of its age, k = 1, 2, ...
+Law: a curve is the mean number of matches p(k) of a tuple in each bucket of its age, k = 1, 2, ...;
+the equations stand in `planner/recall_models`.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
 import tidegate as tg
+from tidegate.planner.recall_models import AgeModel
 
-Floats = NDArray[np.float64]
+__all__ = ["THEORY", "AgeModel", "observed_model"]
 
 THEORY = "theory (eq. 3)"
-
-
-@dataclass(frozen=True)
-class AgeModel:
-    """What is known of one stream: its curve, the width of a bucket, and its rate per unit time.
-
-    >>> model = AgeModel(np.array([1.0, 1.0, 2.0, 1.0]), 1.0, 1.0)  # example 3.3 of the paper
-    >>> model.best_age, round(model.result_rate(1), 3)
-    (3.0, 1.333)
-    """
-
-    curve: Floats
-    bucket: float
-    rate: float
-
-    @property
-    def cumulative(self) -> Floats:
-        """C(k), the matches of a tuple up to age k."""
-        total: Floats = np.cumsum(self.curve)
-        return total
-
-    @property
-    def best_age(self) -> float:
-        """k_opt, the age at which C(k) / k is greatest."""
-        ages = np.arange(1, len(self.curve) + 1)
-        return float(ages[np.argmax(self.cumulative / ages)] * self.bucket)
-
-    def matches_until(self, age: float) -> float:
-        """C at any age, straight between two buckets."""
-        ages = np.arange(len(self.curve) + 1) * self.bucket
-        return float(np.interp(age, ages, np.concatenate(([0.0], self.cumulative))))
-
-    def result_rate(self, memory: float) -> float:
-        """R of equation 3: results per unit of time with `memory` tuples of this stream."""
-        held, best = memory / self.rate, self.best_age
-        if held <= best:
-            return memory * self.matches_until(best) / best
-        return self.rate * self.matches_until(held)
-
-    def recall(self, memory: float) -> float:
-        """Equation 3 as a share of all results."""
-        return self.result_rate(memory) / (self.rate * float(self.curve.sum()))
 
 
 def observed_model(

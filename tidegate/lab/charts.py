@@ -39,6 +39,18 @@ COLOURS: dict[str, str] = {
     "until-expiry": "#c9a227",
     "recent": "#15aabf",
     "random": "#868e96",
+    # Pairs of structures (kang2003), and divisions of memory.
+    "TN": "#d6336c",
+    "TH": "#f08c00",
+    "HH": "#1c7ed6",
+    "HT": "#0ca678",
+    "NT": "#7048e8",
+    "TT": "#868e96",
+    "HN": "#c9a227",
+    "NH": "#15aabf",
+    "ALLOC": "#d6336c",
+    "PROP": "#1c7ed6",
+    "equal": "#868e96",
 }
 REFERENCES = ("exact", "optimum", "theory (eq. 3)")
 _RETAINED = " (retained)"
@@ -56,6 +68,7 @@ def lines(
     x_percent: bool = False,
     facet: str | None = None,
     columns: int | None = None,
+    points: bool = True,
 ) -> Chart:
     """One line per policy. Records hold x, y and `policy`; retained variants are dashed."""
     alt = _altair()
@@ -78,9 +91,9 @@ def lines(
     )
     # Only lines have dashes; with points among them the legend would draw points.
     dash = alt.StrokeDash("line:N", title=None, scale=_dashes(rows), legend=_dash_key(rows))
-    drawn = base.mark_line(strokeWidth=2).encode(strokeDash=dash) + base.mark_point(
-        size=26, filled=True, opacity=1
-    )
+    drawn = base.mark_line(strokeWidth=2).encode(strokeDash=dash)
+    if points:
+        drawn = drawn + base.mark_point(size=26, filled=True, opacity=1)
     small = facet is not None
     drawn = drawn.properties(width=230 if small else WIDTH, height=230 if small else HEIGHT)
     if facet is not None:

@@ -26,12 +26,16 @@ Chart = dict[str, Any]
 
 # A module that this version lacks has no figures.
 _MODULES = (
+    "kang2003",
+    "kang2003_engine",
+    "kang2003_scarce",
     "ojewole2006_offline",
     "ojewole2006",
     "ojewole2006_large",
     "ojewole2006_open",
     "srivastava2004",
     "srivastava2004_wan",
+    "srivastava2004_alloc",
     "recorded",
 )
 

@@ -26,6 +26,7 @@ RECORDED = "recorded"
 SOURCES: Mapping[str, Callable[..., dict[str, pa.Table]]] = {
     "keyed_streams": paper_streams.keyed_streams,
     "age_streams": paper_streams.age_streams,
+    "frequency_streams": paper_streams.frequency_streams,
     "scripted_streams": paper_streams.scripted_streams,
     "wan_trace": paper_streams.wan_trace,
 }

@@ -81,14 +81,16 @@ def keyed_streams(
     return streams
 
 
-def age_curve(shape: AgeCurve, buckets: int = 20) -> Floats:
+def age_curve(shape: AgeCurve, buckets: int = 20, power: float = 2.0) -> Floats:
     """The shares p(k)/n of the buckets k = 1 .. m of an age curve (srivastava2004, 6.2.2).
+
+    Section 6.2.5 varies the exponent, which is 2 elsewhere.
 
     >>> age_curve("INC", 3).round(3).tolist(), age_curve("DEC", 3).round(3).tolist()
     ([0.071, 0.286, 0.643], [0.8, 0.2, 0.0])
     """
     k = np.arange(1, buckets + 1, dtype=np.float64)
-    rising, falling = k**2, (buckets - k) ** 2
+    rising, falling = k**power, (buckets - k) ** power
     weights = {
         "INC": rising,
         "DEC": falling,
@@ -106,6 +108,7 @@ def age_streams(
     buckets: int = 20,
     window: int = 500,
     rates: tuple[float, float] = (1.0, 5.0),
+    power: float = 2.0,
 ) -> dict[str, pa.Table]:
     """Streams `s1` of unique ids and `s2` that picks among them by age (srivastava2004, 6.2.1).
 
@@ -117,7 +120,7 @@ def age_streams(
     generator = np.random.default_rng(seed)
     first = _arrivals(generator, tuples, rates[0])
     second = _arrivals(generator, round(tuples * rates[1] / rates[0]), rates[1])
-    bucket = generator.choice(buckets, len(second), p=age_curve(shape, buckets))
+    bucket = generator.choice(buckets, len(second), p=age_curve(shape, buckets, power))
     width = window * TICKS / buckets
     # Bucket k holds the tuples of age k * width to (k + 1) * width.
     low = np.searchsorted(first, second - (bucket + 1) * width, side="right")
@@ -128,6 +131,30 @@ def age_streams(
         "s1": pa.table({"ts": first, "key": np.arange(tuples)}),
         "s2": pa.table({"ts": second, "key": key}),
     }
+
+
+def frequency_streams(
+    skew: float,
+    tuples: int,
+    seed: int,
+    *,
+    correlation: Correlation = "direct",
+    domain: int = 50,
+    rates: tuple[float, float] = (1.0, 5.0),
+) -> dict[str, pa.Table]:
+    """Streams `s1` and `s2` whose keys follow Zipf's law (srivastava2004, section 6.2.3).
+
+    Times come as in `age_streams`; `correlation` is DC ("direct"), IC ("inverse") or UC ("none").
+    """
+    generator = np.random.default_rng(seed)
+    ranks = np.arange(domain)
+    orders = {"direct": ranks, "inverse": ranks[::-1], "none": generator.permutation(domain)}
+    streams = {}
+    for name, rate, order in zip(("s1", "s2"), rates, (ranks, orders[correlation]), strict=True):
+        times = _arrivals(generator, round(tuples * rate / rates[0]), rate)
+        key = order[generator.choice(domain, len(times), p=zipf_shares(domain, skew))]
+        streams[name] = pa.table({"ts": times, "key": key.astype(np.int64)})
+    return streams
 
 
 def _arrivals(generator: np.random.Generator, count: int, rate: float) -> Integers:
