@@ -412,6 +412,15 @@ class Binding:
         if self.time_unit == "unknown" and not isinstance(watermark, int | np.integer):
             self.time_unit = "us"
 
+    def restore_unit(self, unit: str) -> None:
+        """Count time as a snapshot says; before any table a watermark may have said so."""
+        if unit != self.time_unit and (self.time_unit, unit) != ("unknown", "us"):
+            raise TidegateError(
+                f"the snapshot is damaged: it counts time by {unit!r}, its columns by "
+                f"{self.time_unit!r}; restore an older one"
+            )
+        self.time_unit = unit
+
     def check_follows(self, before: Binding) -> None:
         """An error if a watermark was taken whose kind is not that of the times."""
         if self.time_unit == "integer" and before.time_unit in ("us", "ns"):

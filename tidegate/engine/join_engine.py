@@ -26,7 +26,7 @@ from tidegate.columns.payload import Payload
 from tidegate.columns.storage import declared, empty_table
 from tidegate.compiled.scratch import Scratch
 from tidegate.driver import admission, arrival, in_order, instant, leaving
-from tidegate.engine import snapshot
+from tidegate.engine import snapshot, snapshot_checks
 from tidegate.engine.guard import Call, Guard
 from tidegate.engine.replay import replay
 from tidegate.engine.results import Results
@@ -498,17 +498,18 @@ class JoinEngine:
         `spec` is needed only where the snapshot's own cannot be read back (a theta function that
         is not importable), and must be the one the snapshot was made with.
         """
-        saved = snapshot.load(blob, spec)
-        engine = cls(saved.spec, saved.schemas)
-        engine._rows_in = saved.counted["rows_in"]
-        engine._rejected = [Counter(counts) for counts in saved.counted["rejected"]]
-        engine._bytes_peak = saved.counted["bytes_peak"]
-        engine._binding.time_unit = saved.counted["time_unit"]
-        engine._state, engine._shed = snapshot.refill(
-            engine._state, engine._shed, engine._binding, engine._payloads, saved
-        )
-        engine._fit_budget()
-        return engine
+        with snapshot_checks.reading():
+            saved = snapshot.load(blob, spec)
+            engine = cls(saved.spec, saved.schemas)
+            engine._rows_in = saved.counted["rows_in"]
+            engine._rejected = [Counter(counts) for counts in saved.counted["rejected"]]
+            engine._bytes_peak = saved.counted["bytes_peak"]
+            engine._binding.restore_unit(saved.counted["time_unit"])
+            engine._state, engine._shed = snapshot.refill(
+                engine._state, engine._shed, engine._binding, engine._payloads, saved
+            )
+            engine._fit_budget()
+            return engine
 
 
 def _listed(schema: pa.Schema) -> str:

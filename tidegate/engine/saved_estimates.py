@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from tidegate.engine import snapshot_checks
 from tidegate.estimate import frequency, match_rate
 from tidegate.shed.shed_records import VALUE, Shed
 from tidegate.state import join_state, shed_arrays
@@ -18,7 +19,8 @@ from tidegate.state.join_state import State
 from tidegate.windows.lifetime import NOT_INDEXED
 
 _MARK = {b"tidegate": b"learned"}
-_RULE = ("first", "begun", "faded", "quiet", "refresh", "until_plan", "statistics")
+_RULE = ("first", "begun", "faded", "quiet", "refresh", "until_plan", "instant", "statistics")
+_NEW = {"rule.instant"}  # version 3 was written without it at first; it means nothing for long
 _QUEUE = (
     "scale", "seen", "now", "pace", "period", "period_seen", "arrived", "precedence", "factor"
 )  # fmt: skip
@@ -85,13 +87,18 @@ def is_learned(table: pa.Table) -> bool:
 
 def refill(shed: Shed, table: pa.Table, state: State, scale: int) -> Shed:
     """Put what was learned into a fresh `Shed` whose members are written; see `snapshot.refill`."""
-    saved = {
-        row["name"]: np.frombuffer(row["data"], np.dtype(row["kind"])) for row in table.to_pylist()
-    }
+    rows = table.to_pylist()
+    kinds = {row["name"]: row["kind"] for row in rows}
+    saved = {row["name"]: np.frombuffer(row["data"], np.dtype(row["kind"])) for row in rows}
     fresh = int(saved["book.fresh"][0]) if "book.fresh" in saved else 1
     if "rates.activity" in saved:
         fresh = len(saved["rates.activity"]) // 2
+    snapshot_checks.require(0 < fresh <= len(shed.frequency.keys), f"it has {fresh} keys")
+    statistics = int(shed.rule[0].statistics)
     for name, part in _parts(shed, fresh).items():
+        if name not in saved and name in _NEW:
+            continue
+        snapshot_checks.check_part(name, kinds[name], part)
         part[...] = saved[name].reshape(part.shape)
     book = shed.frequency
     for stream in range(len(shed.queues)):
@@ -99,12 +106,15 @@ def refill(shed: Shed, table: pa.Table, state: State, scale: int) -> Shed:
         book.pages[stream].length = length
         for name in ("moment", "key"):
             book.log[name][stream, :length] = saved[f"log.{stream}.{name}"]
-    if shed.rule[0].kind == VALUE:
-        shed.rates.exposed[saved["exposed.slot"]] = saved["exposed"].reshape(-1, 3)
-    if scale != 1:
-        _rescale(shed, state, scale)
     line = join_state.alive_slots(state)
     line = line[shed.members.order[line] >= 0]
+    if shed.rule[0].kind == VALUE:
+        slots = np.sort(line)
+        snapshot_checks.require(np.array_equal(saved["exposed.slot"], slots), "slots are missing")
+        shed.rates.exposed[slots] = saved["exposed"].reshape(-1, 3)
+    snapshot_checks.check_learned(shed, state, line, statistics)
+    if scale != 1:
+        _rescale(shed, state, scale)
     _recode(shed, state, line)
     shed_arrays.stand_again(shed, line)
     return shed

@@ -33,12 +33,12 @@ from tidegate.binding.binding import Binding
 from tidegate.columns.payload import Payload
 from tidegate.compiled.layout import Records
 from tidegate.compiled.scratch import Scratch
-from tidegate.engine import saved_estimates
-from tidegate.shed.shed_records import Shed
+from tidegate.engine import saved_estimates, snapshot_checks
+from tidegate.shed.shed_records import MEMBER, Shed
 from tidegate.spec import JoinSpec, SpecError, TidegateError
 from tidegate.state import arrays, indexes, join_state, shed_arrays
 from tidegate.state.join_state import State
-from tidegate.windows.lifetime import NOT_INDEXED
+from tidegate.windows.lifetime import NOT_INDEXED, NOTE
 
 VERSION = 3
 _METADATA = b"tidegate"
@@ -54,7 +54,7 @@ _OPTIONS = {
     "has_equality", "has_importance", "combine", "tree_term", "lateness", "limited", "by_bytes",
     "policy", "seed", "only_counts", "reports_left",
 }  # fmt: skip
-_TIMES = ("clock", "watermark", "newest")
+_RECORDS = ("gate", "lanes", "pool", "accounts")
 _LONG_AGO = -(2**62)
 
 
@@ -123,9 +123,7 @@ def dump(
         "streams": [name for name, s in zip(spec.streams, schemas, strict=True) if s is not None],
         "counted": counted,
         "capacity": len(state.slots),
-        "records": {
-            name: _plain(getattr(state, name)) for name in ("gate", "lanes", "pool", "accounts")
-        },
+        "records": {name: _plain(getattr(state, name)) for name in _RECORDS},
     }
     sink = io.BytesIO()
     first = True
@@ -186,19 +184,22 @@ def load(blob: bytes, spec: JoinSpec | None = None) -> Saved:
         raise TidegateError(
             f"this is not a tidegate snapshot ({error}); give what snapshot() returned"
         ) from error
+    chosen = _chosen_spec(about["spec"], spec)
+    learned = tables[-1] if saved_estimates.is_learned(tables[-1]) else None
+    snapshot_checks.check_head(about, len(tables), learned is not None, chosen)
     schemas = {
         name: pa.schema([f for f in table.schema if not f.name.startswith(_MARK)])
         for name, table in zip(about["streams"], tables, strict=False)
     }
     return Saved(
-        spec=_chosen_spec(about["spec"], spec),
+        spec=chosen,
         schemas=schemas,
         counted=about["counted"],
         records=about["records"],
         tables=[t.replace_schema_metadata(None) for t in tables[: len(schemas)]],
         capacity=about["capacity"],
         unused=np.frombuffer(metadata[_UNUSED], np.int32),
-        learned=tables[-1] if saved_estimates.is_learned(tables[-1]) else None,
+        learned=learned,
     )
 
 
@@ -239,26 +240,59 @@ def refill(
     scale: int = 1,
 ) -> tuple[State, Shed | None]:
     """Put what was saved into a fresh state; `scale` turns saved times into those of the state."""
-    if saved.capacity > len(state.slots):
-        state = arrays.with_more_slots(state, saved.capacity)
-        shed = shed and shed_arrays.with_more_slots(shed, saved.capacity)
-    for name, rows in saved.records.items():
-        target = getattr(state, name)
-        for record, values in zip(target, rows, strict=True):
-            for field in values.keys() - _OPTIONS:
-                is_time = field in _TIMES and values[field] > _LONG_AGO
-                record[field] = values[field] * scale if is_time else values[field]
-    state.pool[0].late = 0  # the heap is filled again below
+    named = _notes_of(shed)
+    for table in saved.tables:
+        snapshot_checks.check_table(table, named)
     tables = iter(saved.tables)
-    for stream, payload in enumerate(payloads):
-        if payload is not None:
-            state = _refill_stream(state, shed, binding, stream, payload, next(tables), scale)
+    by_stream = [None if payload is None else next(tables) for payload in payloads]
+    lines = [_line_of(table) for table in by_stream]
+    used = snapshot_checks.check_slots(lines, saved.unused)
+    capacity = _capacity(saved, state, shed, used)
+    if capacity > len(state.slots):
+        state = arrays.with_more_slots(state, capacity)
+        shed = shed and shed_arrays.with_more_slots(shed, capacity)
+    tracked = int(state.pool[0].tracked)
+    for name in _RECORDS:
+        snapshot_checks.write_records(getattr(state, name), saved.records[name], _OPTIONS)
+    snapshot_checks.check_records(state, lines, saved.counted, tracked)
+    for times in (state.gate.clock, state.gate.watermark, state.lanes.newest):
+        known = times > _LONG_AGO
+        times[known] = scale * np.minimum(times[known], -_LONG_AGO // scale)
+    state.pool[0].late = 0  # the heap is filled again below
+    for stream, table in enumerate(by_stream):
+        payload = payloads[stream]
+        if payload is not None and table is not None:
+            state = _refill_stream(state, shed, binding, stream, payload, table, scale)
     _chain_unused(state, saved.unused)
     indexes.reindex(state)
     if shed is not None:
         assert saved.learned is not None
         shed = saved_estimates.refill(shed, saved.learned, state, scale)
     return state, shed
+
+
+def _notes_of(shed: Shed | None) -> dict[str, Any]:
+    """The columns of notes beside the rows of a stream, and their types."""
+    kinds = {"slot": np.dtype(np.int32), "late": np.dtype(np.bool_)}
+    kinds |= {name: NOTE[name] for name in _NOTES}
+    if shed is not None:
+        kinds |= {name: MEMBER[name] for name in _MEMBERS}
+    return {_MARK + name: kind for name, kind in kinds.items()}
+
+
+def _line_of(table: pa.Table | None) -> NDArray[np.int64]:
+    """The slots of the rows of a stream."""
+    if table is None:
+        return np.zeros(0, np.int64)
+    return table.column(_MARK + "slot").to_numpy().astype(np.int64)
+
+
+def _capacity(saved: Saved, state: State, shed: Shed | None, used: int) -> int:
+    """For how many tuples there was room, as far as that is sound."""
+    most = 0
+    if shed is not None and saved.spec.memory_bytes is not None:
+        most = saved.spec.memory_bytes // (arrays.slot_bytes(state) + shed_arrays.slot_bytes(shed))
+    return snapshot_checks.restored_capacity(saved.capacity, used, len(state.slots), most)
 
 
 def _refill_stream(
@@ -270,9 +304,9 @@ def _refill_stream(
     table: pa.Table,
     scale: int,
 ) -> State:
-    named = ("slot", "late", *_NOTES, *(() if shed is None else _MEMBERS))
-    notes = {name: table.column(_MARK + name).to_numpy() for name in named}
-    rows = table.drop_columns([_MARK + name for name in named])
+    named = _notes_of(shed)
+    notes = {name.removeprefix(_MARK): table.column(name).to_numpy() for name in named}
+    rows = table.drop_columns(list(named))
     line = notes.pop("slot").astype(np.int64)
     late = notes.pop("late")
     for name in _NOTES:
@@ -294,6 +328,7 @@ def _refill_stream(
     if lane.is_time_window:
         state.notes.mark[line] = state.slots.time[line] + lane.window
     state.notes.late_place[line] = -1
+    snapshot_checks.check_line(state, stream, line, late)
     arrays.queue_late(state, line[late])
     return state
 
@@ -303,6 +338,7 @@ def write_codes(
 ) -> State:
     """Give retained tuples their numbers from their payload."""
     encoded = binding.encode(stream, rows)
+    snapshot_checks.require(not encoded.rejected, "a row of it cannot be joined")
     state.slots.time[line] = encoded.time
     state.slots.code[line] = encoded.code
     state.slots.older[line] = np.where(encoded.matchable, -1, NOT_INDEXED)
