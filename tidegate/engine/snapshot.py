@@ -180,6 +180,8 @@ def load(blob: bytes, spec: JoinSpec | None = None) -> Saved:
         about = json.loads(metadata[_METADATA])
         while source.tell() < len(body):
             tables.append(pa.ipc.open_stream(source).read_all())
+        for table in tables:
+            table.validate(full=True)  # offsets are addresses
     except (pa.ArrowInvalid, KeyError, ValueError) as error:
         raise TidegateError(
             f"this is not a tidegate snapshot ({error}); give what snapshot() returned"

@@ -28,7 +28,7 @@ FAR = 2**62  # times and differences of times stay below
 _COUNTS = ("too_late", "expired", "evicted", "refused", "comparisons", "visits", "updates", "peak")
 _RAW = (
     ArithmeticError, AssertionError, AttributeError, LookupError, MemoryError, pa.ArrowException,
-    RecursionError, TypeError, ValueError,
+    OSError, RecursionError, TypeError, ValueError,
 )  # fmt: skip
 
 
@@ -76,8 +76,7 @@ def check_head(about: Mapping[str, Any], tables: int, is_learned: bool, spec: Jo
 
 
 def check_table(table: pa.Table, notes: Mapping[str, Any]) -> None:
-    """The rows of a stream, and the notes beside them by name and type."""
-    table.validate(full=True)
+    """The notes beside the rows of a stream, by name and type."""
     for name, kind in notes.items():
         column = table.column(name)
         require(
@@ -145,9 +144,7 @@ def _is_moment(time: int) -> bool:
     return abs(time) < FAR or time == -2 * FAR
 
 
-def check_line(
-    state: State, stream: int, line: NDArray[np.int64], late: NDArray[np.bool_]
-) -> None:
+def check_line(state: State, stream: int, line: NDArray[np.int64], late: NDArray[np.bool_]) -> None:
     """The tuples of a stream stand in the order in which they came."""
     lane, notes = state.lanes[stream], state.notes
     require(not late.any() or (state.pool[0].tracked and lane.is_time_window), "tuples are late")
