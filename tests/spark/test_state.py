@@ -90,7 +90,7 @@ def step(plan: JoinPlan, cells: Cells, tables: dict[int, pa.Table], batch: int) 
     layout = plan.routing.layout(1)
     current = (EPOCH + 20 * batch - 5) * 1000 if plan.clocked else None
     work = BucketWork(plan, layout, layout.labels[0], cells, cells)
-    work.results = work.join(arrivals_of(plan.spec, tables), batch, current)  # type: ignore[attr-defined]
+    work.results = list(work.join(arrivals_of(plan.spec, tables), batch, current))  # type: ignore[attr-defined]
     work.settle()
     return work
 
