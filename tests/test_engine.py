@@ -208,3 +208,23 @@ def test_what_is_stored_stays_near_what_is_alive() -> None:
 def test_not_a_snapshot() -> None:
     with pytest.raises(tg.TidegateError, match="not a tidegate snapshot"):
         tg.JoinEngine.restore(b"nothing")
+
+
+@pytest.mark.parametrize("first", ["left", "right"])
+def test_results_of_pushes_can_be_joined_end_to_end(first: str) -> None:
+    """Also those from before all streams have shown their columns."""
+    spec = tg.JoinSpec(on="k", time="t", within=10, lateness=10)
+    left = pa.table({"t": [1, 2], "k": ["a", "b"], "p": [1.5, 2.5]})
+    right = pa.table({"k": ["a", "b"], "p": ["x", "y"], "t": pa.array([2, 3], pa.int32())})
+    tables = {"left": left, "right": right}
+    second = {"left": "right", "right": "left"}[first]
+    pushes = ({}, {first: tables[first]}, {second: tables[second]}, {first: tables[first]}, {})
+    whole = tg.JoinEngine(spec).push(tables)
+
+    engine = tg.JoinEngine(spec)
+    results = [engine.push(push) for push in pushes]
+    assert [table.num_rows for table in results] == [0, 0, 2, 2, 0]
+    assert pa.concat_tables(results, promote_options="default").schema == whole.schema
+
+    engine = tg.JoinEngine(spec, {name: table.schema for name, table in tables.items()})
+    assert {tuple(engine.push(push).schema) for push in pushes} == {tuple(whole.schema)}

@@ -89,7 +89,7 @@ class _NumberColumn:
             reals = real_numbers(array)
             return reals.view(np.int64), ~np.isnan(reals)
         if pa.types.is_decimal(array.type):
-            return _unscaled(array), validity(array)
+            return _unscaled(array, name), validity(array)
         numbers = whole_numbers(array)
         if array.type == pa.uint64():
             # Shifted down by 2**63: order and differences stay, and 64 signed bits are enough.
@@ -97,12 +97,20 @@ class _NumberColumn:
         return numbers, validity(array)
 
 
-def _unscaled(array: pa.Array) -> NDArray[np.int64]:
-    """The lowest word of each decimal: all of it, since it has at most 18 digits."""
+def _unscaled(array: pa.Array, name: str) -> NDArray[np.int64]:
+    """Decimals in units of their last digit: the lowest word, where the others are its sign."""
     width = array.type.bit_width // 64
     words = np.frombuffer(array.buffers()[1], np.int64)
     first = width * array.offset
-    return words[first : first + width * len(array) : width].copy()
+    words = words[first : first + width * len(array)].reshape(-1, width)
+    beyond = (words[:, 1:] != words[:, :1] >> 63).any(axis=1)
+    present = validity(array)
+    if (beyond if present is None else beyond & present).any():
+        raise TidegateError(
+            f"column {name!r} has decimals beyond 64 bits at {array.type.scale} digits after the "
+            "point, which a band cannot compare; give the columns of the band fewer digits"
+        )
+    return words[:, 0].copy()
 
 
 @dataclass
@@ -242,15 +250,14 @@ class Binding:
             raise TidegateError(
                 f"{what} has type {' and '.join(map(str, kinds))}; it must be numbers or times"
             )
-        if families <= {"integer", "boolean"} or families == {"decimal"}:
+        if families <= {"integer", "boolean"}:
             signed = any(pa.types.is_signed_integer(kind) for kind in kinds)
             if pa.uint64() in kinds and not signed:
                 return pa.uint64()
-            kind = common_type(kinds, what) if len(families) == 1 else pa.int64()
-            if pa.types.is_decimal(kind):
-                digits = max(k.precision - k.scale for k in kinds) + kind.scale
-                return kind if digits <= 18 else pa.float64()
-            return kind
+            return common_type(kinds, what) if len(families) == 1 else pa.int64()
+        if families <= {"integer", "decimal"}:
+            scaled = [pa.decimal128(20, 0) if pa.types.is_integer(k) else k for k in kinds]
+            return common_type(scaled, what)
         if families <= _NUMBERS:
             return pa.float64()
         if families == {"date", "timestamp"}:

@@ -125,6 +125,10 @@ class JoinEngine:
     def push(self, tables: Mapping[str, Any], *, watermark: Any = None) -> pa.Table:
         """Take new rows and return the results they complete.
 
+        Before all streams have shown their columns there are no results, and the table has no
+        columns either; `pa.concat_tables(tables, promote_options="default")` joins it with those
+        of later pushes. With `schemas` given to the engine all tables have the same columns.
+
         Parameters
         ----------
         tables

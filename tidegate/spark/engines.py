@@ -56,6 +56,8 @@ class Push:
 
     def tables(self, streams: Sequence[str]) -> dict[str, pa.Table]:
         """Read the rows, by stream name, as the engine takes them."""
+        if not all(0 <= stream < len(streams) for stream in self.blobs):
+            raise ValueError(f"streams {sorted(self.blobs)} of {len(streams)}")
         return {streams[stream]: self.table(stream) for stream in self.blobs}
 
     def table(self, stream: int) -> pa.Table:
@@ -74,7 +76,7 @@ class Outcome:
     expired: list[Entry] = field(default_factory=list)
 
 
-# Results in pieces of bounded size, each made when it is asked for; then what the push gave besides.
+# Results in pieces, each made when it is asked for, and in the end what the push gave besides.
 Taking = Generator[pa.Table, None, Outcome]
 
 
