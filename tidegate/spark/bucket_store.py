@@ -140,7 +140,7 @@ class Meta:
         sizes = (self.snapshot_bytes, self.log_bytes, self.log_pushes, self.logged_bytes)
         if not all(type(n) is int for n in (*places, *sizes, self.batch, self.watermark)):
             raise TypeError("a number is not one")
-        if not (0 <= min(places + sizes) and list(places) == sorted(places)):
+        if not (min(places + sizes) >= 0 and list(places) == sorted(places)):
             raise ValueError("its segments are not in order")
         if not all(type(text) is str for text in (self.fingerprint, self.token)):
             raise TypeError("a text is not one")
