@@ -228,3 +228,23 @@ def test_results_of_pushes_can_be_joined_end_to_end(first: str) -> None:
 
     engine = tg.JoinEngine(spec, {name: table.schema for name, table in tables.items()})
     assert {tuple(engine.push(push).schema) for push in pushes} == {tuple(whole.schema)}
+
+
+@pytest.mark.parametrize("kind", [pa.timestamp("ms"), pa.timestamp("us", "UTC"), pa.duration("s")])
+def test_values_that_python_cannot_hold_are_shown_as_examples(kind: pa.DataType) -> None:
+    """A timestamp may lie after the year 9999, where Python has none."""
+    table = pa.table({"t": [None, 5], "k": [1, 1], "p": pa.array([2**60, 2**60]).cast(kind)})
+    engine = tg.JoinEngine(tg.JoinSpec(on="k", time="t", within=10))
+    out = engine.push({"left": table, "right": table})
+    assert out["p"].combine_chunks().cast(pa.int64()).to_pylist() == [2**60]
+    (example, _) = engine.rejected_examples()
+    assert example["row"] == {"t": None, "k": 1, "p": f"{2**60} as {kind}"}
+    with pytest.raises(tg.TidegateError, match=f"{2**60} as"):
+        tg.JoinEngine(engine.spec.replace(bad_rows="fail")).push({"left": table})
+
+
+def test_a_watermark_of_several_lines_is_refused_on_one() -> None:
+    engine = tg.JoinEngine(tg.JoinSpec(on="k", time="t", within=10))
+    with pytest.raises(tg.TidegateError, match="is not a moment") as refusal:
+        engine.push({}, watermark=pl.Series([1, 2]))
+    assert "\n" not in str(refusal.value)

@@ -402,13 +402,13 @@ class Binding:
             moment = int(watermark)
         elif self.time_unit == "integer":
             raise TidegateError(
-                f"watermark {watermark!r} is not an integer; the time columns are integers"
+                f"watermark {_said(watermark)} is not an integer; the time columns are integers"
             )
         else:
             moment = self._units_since_epoch(watermark)
         if not -(2**63) <= moment < 2**63:
             raise TidegateError(
-                f"watermark {watermark!r} is beyond 64 bits; give a moment near the times of the "
+                f"watermark {_said(watermark)} is beyond 64 bits; give a moment near the times of the "
                 "rows, in their unit"
             )
         # No time lies beyond these.
@@ -438,7 +438,7 @@ class Binding:
 
     def _units_since_epoch(self, watermark: Any) -> int:
         wrong = TidegateError(
-            f"watermark {watermark!r} is not a moment; give a datetime or an integer"
+            f"watermark {_said(watermark)} is not a moment; give a datetime or an integer"
         )
         wanted = "us" if self.time_unit == "unknown" else self.time_unit
         if isinstance(watermark, np.datetime64) and not np.isnat(watermark):
@@ -462,6 +462,12 @@ def _units_per(kind: pa.DataType, unit: str) -> int:
         return 86_400 * _PER_SECOND[unit]
     step = "ms" if pa.types.is_date64(kind) else kind.unit
     return _PER_SECOND[unit] // _PER_SECOND[step]
+
+
+def _said(value: Any) -> str:
+    """What a caller gave, on one line."""
+    text = " ".join(repr(value).split())
+    return text if len(text) <= 100 else text[:97] + "..."
 
 
 def _named(columns: Sequence[str]) -> str:

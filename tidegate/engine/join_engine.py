@@ -27,6 +27,7 @@ from tidegate.columns.storage import declared, empty_table
 from tidegate.compiled.scratch import Scratch
 from tidegate.driver import admission, arrival, in_order, instant, leaving
 from tidegate.engine import snapshot, snapshot_checks
+from tidegate.engine.examples import row_of
 from tidegate.engine.guard import Call, Guard
 from tidegate.engine.replay import replay
 from tidegate.engine.results import Results
@@ -260,7 +261,7 @@ class JoinEngine:
                 row = int(np.flatnonzero(mask)[0])
                 raise TidegateError(
                     f"row {row} of stream {self.spec.streams[stream]!r} cannot be joined "
-                    f"({reason.replace('_', ' ')}): {given[stream].slice(row, 1).to_pylist()[0]}; "
+                    f"({reason.replace('_', ' ')}): {row_of(given[stream], row)}; "
                     "nothing of this push was taken; bad_rows='count' drops and counts such rows"
                 )
 
@@ -309,7 +310,7 @@ class JoinEngine:
             self._rejected[stream][reason] += int(mask.sum())
             room = EXAMPLES_KEPT - sum(1 for e in self._examples if e["reason"] == reason)
             for row in np.flatnonzero(mask)[: max(0, room)]:
-                example = table.slice(int(row), 1).to_pylist()[0]
+                example = row_of(table, int(row))
                 name = self.spec.streams[stream]
                 self._examples.append({"stream": name, "reason": reason, "row": example})
 

@@ -112,9 +112,9 @@ def refill(shed: Shed, table: pa.Table, state: State, scale: int) -> Shed:
         slots = np.sort(line)
         snapshot_checks.require(np.array_equal(saved["exposed.slot"], slots), "slots are missing")
         shed.rates.exposed[slots] = saved["exposed"].reshape(-1, 3)
-    snapshot_checks.check_learned(shed, state, line, statistics)
     if scale != 1:
         _rescale(shed, state, scale)
+    snapshot_checks.check_learned(shed, state, line, statistics)
     _recode(shed, state, line)
     shed_arrays.stand_again(shed, line)
     return shed
