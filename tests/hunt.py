@@ -44,7 +44,7 @@ from hypothesis import HealthCheck, Phase, given, seed, settings  # noqa: E402
 import tidegate as tg  # noqa: E402
 
 SECONDS_PER_CASE = 180
-CASES_PER_PROCESS = 100
+CASES_PER_PROCESS = 300
 
 
 def drawn(random: Random, strategy: Any) -> Any:
@@ -200,7 +200,11 @@ def columns(random: Random) -> None:
     times: list[int | None] = [random.choice((1, 2, None)) for _ in range(count)]
     pieces = [payload.slice(pick, 1) for pick in picks]
     table = pa.table(
-        {"t": pa.array(times, pa.int64()), "k": range(count), "p": pa.chunked_array(pieces, type=payload.type)}
+        {
+            "t": pa.array(times, pa.int64()),
+            "k": range(count),
+            "p": pa.chunked_array(pieces, type=payload.type),
+        }
     )
     memory = random.choice((None, 20, "2 MB"))
     spec = tg.JoinSpec(on="k", time="t", within=9, memory=memory, policy="recent", lateness=9)
@@ -450,7 +454,16 @@ def _bad_tables(random: Random) -> dict[str, Any]:
 KINDS: dict[str, Callable[[Random], None]] = {
     kind.__name__: kind
     for kind in (
-        exact, shedding, budgets, columns, bad_input, damaged, recrafted, interrupt, thread, restarts,
+        exact,
+        shedding,
+        budgets,
+        columns,
+        bad_input,
+        damaged,
+        recrafted,
+        interrupt,
+        thread,
+        restarts,
     )  # fmt: skip
 }
 
@@ -569,7 +582,9 @@ def hunt(seed_: int, cases: int, is_told: bool = False) -> Hunt:
 
 
 def main(words: Sequence[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawTextHelpFormatter
+    )
     parser.add_argument("--cases", type=int, default=1000)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--only", type=int, help="the number of one case, run in this process")
