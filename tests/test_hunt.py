@@ -2,19 +2,12 @@
 
 from __future__ import annotations
 
-import importlib.util
-import sys
-from pathlib import Path
+from hunt import hunt
+
+CASES = 300
 
 
 def test_nothing_is_found() -> None:
-    path = Path(__file__).with_name("hunt.py")
-    description = importlib.util.spec_from_file_location("hunt", path)
-    assert description is not None
-    assert description.loader is not None
-    hunt = importlib.util.module_from_spec(description)
-    sys.modules["hunt"] = hunt
-    description.loader.exec_module(hunt)
-    found = hunt.hunt(1, 300)
-    assert found.cases.total() == 300
+    found = hunt(1, CASES)
+    assert found.cases.total() == CASES
     assert found.findings == [], found.table()

@@ -408,8 +408,8 @@ class Binding:
             moment = self._units_since_epoch(watermark)
         if not -(2**63) <= moment < 2**63:
             raise TidegateError(
-                f"watermark {_said(watermark)} is beyond 64 bits; give a moment near the times of the "
-                "rows, in their unit"
+                f"watermark {_said(watermark)} is beyond 64 bits; give a moment near the times of "
+                "the rows, in their unit"
             )
         # No time lies beyond these.
         return max(-TIME_LIMIT, min(moment, TIME_LIMIT))
