@@ -248,3 +248,23 @@ def test_a_watermark_of_several_lines_is_refused_on_one() -> None:
     with pytest.raises(tg.TidegateError, match="is not a moment") as refusal:
         engine.push({}, watermark=pl.Series([1, 2]))
     assert "\n" not in str(refusal.value)
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        None, 5, [], "left", pa.table({"t": [1]}), {"left": pd.Series([1])},
+        {"left": pd.Index([1])}, {"left": pl.Series([1])}, {"left": pl.col("t")},
+        {"left": pl.Int64}, {"left": 5}, {1: pa.table({"t": [1]})},
+    ],
+    ids=repr,
+)  # fmt: skip
+def test_what_is_no_table_is_refused_in_one_sentence(given: Any) -> None:
+    engine = tg.JoinEngine(tg.JoinSpec(on="k", time="t", within=10))
+    with pytest.raises(tg.TidegateError, match=r"; (give|its streams)") as refusal:
+        engine.push(given)
+    assert "\n" not in str(refusal.value)
+    with pytest.raises(tg.TidegateError, match=r"; (give|its streams)"):
+        tg.JoinEngine(engine.spec, given or 5)
+    lazy = pl.LazyFrame({"t": [1], "k": [1]})
+    assert engine.push({"left": lazy, "right": lazy}).num_rows == 1

@@ -95,8 +95,14 @@ class JoinEngine:
         self._examples: list[dict[str, Any]] = []
         self._bytes_peak = 0
         self._guard = Guard()
-        for name, schema in (schemas or {}).items():
-            self._schemas[self._stream(name)] = declared(schema, name)
+        for name, schema in _by_name(schemas or {}, "schemas").items():
+            stream = self._stream(name)
+            if not isinstance(schema, pa.Schema):
+                raise TidegateError(
+                    f"schemas has {type(schema).__name__} for stream {name!r}; give a pyarrow "
+                    "Schema, such as table.schema"
+                )
+            self._schemas[stream] = declared(schema, name)
         self._start(Binding(spec, list(self._schemas)))
 
     def _start(self, binding: Binding) -> None:
@@ -154,7 +160,7 @@ class JoinEngine:
     def _take(self, call: Call, tables: Mapping[str, Any], watermark: Any) -> Iterator[pa.Table]:
         given = {
             self._stream(name): to_arrow(table, name, self._schemas[self._stream(name)])
-            for name, table in tables.items()
+            for name, table in _by_name(tables, "push").items()
             if table is not None
         }
         binding = self._binding_with({stream: table.schema for stream, table in given.items()})
@@ -515,6 +521,15 @@ class JoinEngine:
             )
             engine._fit_budget()
             return engine
+
+
+def _by_name(given: Any, what: str) -> Mapping[str, Any]:
+    if not isinstance(given, Mapping):
+        raise TidegateError(
+            f"{what} was given {type(given).__name__}; give a dict by stream name, such as "
+            "{'left': ...}"
+        )
+    return given
 
 
 def _listed(schema: pa.Schema) -> str:
