@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from hunt import hunt
 
-CASES = 300
+CASES = 200
 
 
 def test_nothing_is_found() -> None:
