@@ -257,7 +257,6 @@ def test_a_watermark_of_several_lines_is_refused_on_one() -> None:
         {"left": pd.Index([1])}, {"left": pl.Series([1])}, {"left": pl.col("t")},
         {"left": pl.Int64}, {"left": 5}, {1: pa.table({"t": [1]})},
     ],
-    ids=repr,
 )  # fmt: skip
 def test_what_is_no_table_is_refused_in_one_sentence(given: Any) -> None:
     engine = tg.JoinEngine(tg.JoinSpec(on="k", time="t", within=10))
