@@ -112,7 +112,7 @@ def write_records(target: Records, rows: Sequence[Mapping[str, Any]], options: s
             require(field in (target.dtype.names or ()), f"{field!r} is not known")
             value = values[field]
             wanted = float if target.dtype[field].kind == "f" else int
-            require(type(value) in (int, wanted) and value == value, f"{field} is {value!r}")
+            require(type(value) in (int, wanted), f"{field} is {value!r}")
             record[field] = value
 
 
@@ -240,12 +240,12 @@ def _check_keys(shed: Shed, line: NDArray[np.int64]) -> None:
     require(not counts[frequency.NO_KEY].any(), "what matches nothing was counted")
     in_use = keys.next_free[:fresh] == -1
     require(in_use[frequency.NO_KEY] and book.used == in_use[1:].sum(), "its keys do not add up")
-    free, key = np.zeros(fresh, np.bool_), int(book.first_free)
-    while key != -1:
-        require(0 < key < fresh and not in_use[key] and not free[key], "a key is out of range")
-        free[key] = True
-        key = -3 - int(keys.next_free[key])
-    require(free.sum() == fresh - in_use.sum(), "its keys do not add up")
+    # Free keys form a chain: each is the next of at most one, and the first of none.
+    links = -3 - keys.next_free[:fresh][~in_use].astype(np.int64)
+    chain = np.append(links[links != -1], book.first_free if book.first_free != -1 else [])
+    require(_within(chain, 1, fresh), "a key is out of range")
+    chain = chain.astype(np.int64)
+    require(not in_use[chain].any() and len(np.unique(chain)) == len(links), "a key is lost")
     referring = [shed.members.key[line].astype(np.int64)]
     for stream, page in enumerate(shed.frequency.pages):
         referring.append(shed.frequency.log["key"][stream, : page.length])
