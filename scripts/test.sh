@@ -5,9 +5,10 @@
 # that start a JVM come last and alone, since they watch the clock.
 cd "$(dirname "$0")/.." || exit
 python=.venv/bin/python
-budgets="tests/test_contracts.py tests/test_cli.py tests/test_extreme_worth.py
+budgets="tests/test_contracts.py tests/test_cli.py tests/test_extreme_worth.py tests/test_hunt.py
     tests/test_interrupts.py tests/test_policies.py tests/test_policies_sketch.py
-    tests/test_policies_split.py tests/test_policies_tiers.py tests/test_reproduce.py"
+    tests/test_policies_split.py tests/test_policies_tiers.py tests/test_reproduce.py
+    tests/test_snapshot_checks.py"
 beside=$(mktemp)
 printf '== compiling\n'
 $python scripts/wheel.py || exit

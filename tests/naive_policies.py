@@ -42,7 +42,7 @@ class ShedJoin(NaiveJoin):
         self.victims: list[tuple[int, int]] = []  # (stream, row), in the order they went
         self.sketch: dict[tuple[int, Any], float] | None = None  # once a window is too large
         self.faded, self.quiet = 0, 0
-        self.arrived, self.until_plan = [0.0, 0.0], 0
+        self.arrived, self.until_plan, self.instant = [0.0, 0.0], 0, None
         self.precedence, self.factor = [0, 0], [1.0, 1.0]
 
     # --- what a twin counts ---------------------------------------------------------------
@@ -113,10 +113,11 @@ class ShedJoin(NaiveJoin):
             self.first = self.moment
         self.seen.append(arrival)
         if self.spec.split == "auto":
+            if self.until_plan <= 0 and self.moment != self.instant:
+                self.plan()
             self.arrived[stream] += 1.0
             self.until_plan -= 1
-            if self.until_plan <= 0:
-                self.plan()
+            self.instant = self.moment
         self.count(arrival)
         # An arrival is an instant of the opposite stream: those it does not meet decay.
         decay = Fraction(self.weight("delta", "decay", 0.99))
@@ -126,10 +127,12 @@ class ShedJoin(NaiveJoin):
 
     def plan(self) -> None:
         """`split="auto"`: what makes priorities of both streams results per unit of time; where
-        they cannot be, who comes after whom. Every 64 tuples; older arrivals count for less."""
+        they cannot be, who comes after whom. When an instant begins, every 64 tuples; older
+        arrivals count for less. Until both streams have come they count as equally fast."""
         name = self.policy.get("form", self.policy.name)
+        all_came = min(self.arrived) > 0
         for stream, other in ((0, 1), (1, 0)):
-            ours, theirs = self.arrived[stream], self.arrived[other]
+            ours, theirs = (self.arrived[s] if all_came else 1.0 for s in (stream, other))
             if name in ("value", "auto", "simp") or self.policy.get("frequencies") is not None:
                 self.factor[stream] = theirs
             elif name in ("prob", "simpprob", "dimpprob"):
@@ -137,8 +140,9 @@ class ShedJoin(NaiveJoin):
                 self.factor[stream] = tuples / max(1, self.window(other))
             elif name != "age":
                 self.precedence[stream] = int(theirs > 1.1 * ours)
-        self.arrived = [number * 0.5 ** (1.0 / 16) for number in self.arrived]
-        self.until_plan = 64
+        if all_came:
+            self.arrived = [number * 0.5 ** (1.0 / 16) for number in self.arrived]
+            self.until_plan = 64
 
     def count(self, arrival: Arrival) -> None:
         """Count on in a sketch, once the window of a stream holds more than its log."""

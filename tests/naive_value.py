@@ -134,7 +134,7 @@ class ValueJoin(WatchedJoin):
         self.importances = Importances(spec.output_importance)
         timed = [s for s in range(2) if spec.windows[s].kind != "rows"]
         self.clock_of = timed[0] if timed else None  # the stream whose clock waits go by
-        self.wait_clock, self.refreshed, self.unfitted, self.hurry = 0, 0, 256, 1
+        self.wait_clock, self.refreshed, self.unfitted, self.hurry = 0, 0, 64, 1
         self.refresh_in, self.quiet, self.faded = 1, 0, 0
         self.seen_of, self.now_of = [0, 0], [0, 0]  # as of the last arrival that was seen
         self.scores: dict[int, float] = {}
@@ -238,7 +238,7 @@ class ValueJoin(WatchedJoin):
 
     def refresh(self) -> None:
         weight = self.rates[0].weight + self.rates[1].weight
-        if self.unfitted >= 256 and 40 * self.unfitted >= weight:
+        if self.unfitted >= 64 and 40 * self.unfitted >= weight:
             for arrival in self.alive:
                 self.account(arrival, False)
             self.fit()

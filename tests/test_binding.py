@@ -45,6 +45,40 @@ def test_bands_are_exact_on_decimals_of_every_width(
     assert ours == expected
 
 
+WIDE = [pa.decimal128(38, 2), pa.decimal256(50, 2), pa.decimal128(20, 0), pa.int64()]
+
+
+@pytest.mark.parametrize("first", WIDE, ids=str)
+@pytest.mark.parametrize("second", WIDE, ids=str)
+def test_bands_are_exact_on_decimals_of_more_than_18_digits(
+    first: pa.DataType, second: pa.DataType
+) -> None:
+    """Near 2**53 and above, where floats cannot tell neighbours apart."""
+    numbers = [n for base in (2**53, 2**55, -(2**54)) for n in range(base, base + 5)]
+    left, right = (
+        pa.table({"t": [0] * len(numbers), "x": pa.array(map(Decimal, numbers)).cast(kind)})
+        for kind in (first, second)
+    )
+    spec = tg.JoinSpec(on=tg.band("x", 0, 1), time="t", within=1)
+    out = tg.JoinEngine(spec).push({"left": left, "right": right})
+    ours = sorted(zip(map(int, out["x"].to_pylist()), map(int, out["x_right"].to_pylist())))  # noqa: B905
+    assert ours == sorted((a, b) for a in numbers for b in numbers if 0 <= b - a <= 1)
+
+
+def test_decimals_that_do_not_fit_64_bits_are_refused_in_bands() -> None:
+    kind = pa.decimal128(38, 2)
+    engine = tg.JoinEngine(tg.JoinSpec(on=tg.band("x", 0, 1), time="t", within=1))
+    for beyond in (Decimal(2**63), -Decimal(2**63), Decimal(10**30)):
+        column = pa.array([Decimal(1), beyond, None], kind)
+        with pytest.raises(tg.TidegateError, match="beyond 64 bits at 2 digits") as refusal:
+            engine.push({"left": pa.table({"t": [1, 2, 3], "x": column})})
+        assert "\n" not in str(refusal.value)
+    assert engine.stats()["rows_in"] == 0
+    column = pa.array([Decimal(1), None, Decimal("92233720368547758.07")], kind)
+    table = pa.table({"t": [1, 2, 3], "x": column})
+    assert engine.push({"left": table, "right": table}).num_rows == 2
+
+
 class Refused(Exception):  # noqa: N818
     """An error of the user's own."""
 

@@ -222,3 +222,62 @@ def test_an_inverted_index_serves_the_term_that_needs_a_common_item() -> None:
         assert (
             tg.join({"left": left, "right": right}, spec.replace(index=index)).table.num_rows == 1
         )
+
+
+@pytest.mark.parametrize("first", ["left", "right"])
+def test_results_of_pushes_can_be_joined_end_to_end(first: str) -> None:
+    """Also those from before all streams have shown their columns."""
+    spec = tg.JoinSpec(on="k", time="t", within=10, lateness=10)
+    left = pa.table({"t": [1, 2], "k": ["a", "b"], "p": [1.5, 2.5]})
+    right = pa.table({"k": ["a", "b"], "p": ["x", "y"], "t": pa.array([2, 3], pa.int32())})
+    tables = {"left": left, "right": right}
+    second = {"left": "right", "right": "left"}[first]
+    pushes = ({}, {first: tables[first]}, {second: tables[second]}, {first: tables[first]}, {})
+    whole = tg.JoinEngine(spec).push(tables)
+
+    engine = tg.JoinEngine(spec)
+    results = [engine.push(push) for push in pushes]
+    assert [table.num_rows for table in results] == [0, 0, 2, 2, 0]
+    assert pa.concat_tables(results, promote_options="default").schema == whole.schema
+
+    engine = tg.JoinEngine(spec, {name: table.schema for name, table in tables.items()})
+    assert {tuple(engine.push(push).schema) for push in pushes} == {tuple(whole.schema)}
+
+
+@pytest.mark.parametrize("kind", [pa.timestamp("ms"), pa.timestamp("us", "UTC"), pa.duration("s")])
+def test_values_that_python_cannot_hold_are_shown_as_examples(kind: pa.DataType) -> None:
+    """A timestamp may lie after the year 9999, where Python has none."""
+    table = pa.table({"t": [None, 5], "k": [1, 1], "p": pa.array([2**60, 2**60]).cast(kind)})
+    engine = tg.JoinEngine(tg.JoinSpec(on="k", time="t", within=10))
+    out = engine.push({"left": table, "right": table})
+    assert out["p"].combine_chunks().cast(pa.int64()).to_pylist() == [2**60]
+    (example, _) = engine.rejected_examples()
+    assert example["row"] == {"t": None, "k": 1, "p": f"{2**60} as {kind}"}
+    with pytest.raises(tg.TidegateError, match=f"{2**60} as"):
+        tg.JoinEngine(engine.spec.replace(bad_rows="fail")).push({"left": table})
+
+
+def test_a_watermark_of_several_lines_is_refused_on_one() -> None:
+    engine = tg.JoinEngine(tg.JoinSpec(on="k", time="t", within=10))
+    with pytest.raises(tg.TidegateError, match="is not a moment") as refusal:
+        engine.push({}, watermark=pl.Series([1, 2]))
+    assert "\n" not in str(refusal.value)
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        None, 5, [], "left", pa.table({"t": [1]}), {"left": pd.Series([1])},
+        {"left": pd.Index([1])}, {"left": pl.Series([1])}, {"left": pl.col("t")},
+        {"left": pl.Int64}, {"left": 5}, {1: pa.table({"t": [1]})},
+    ],
+)  # fmt: skip
+def test_what_is_no_table_is_refused_in_one_sentence(given: Any) -> None:
+    engine = tg.JoinEngine(tg.JoinSpec(on="k", time="t", within=10))
+    with pytest.raises(tg.TidegateError, match=r"; (give|its streams)") as refusal:
+        engine.push(given)
+    assert "\n" not in str(refusal.value)
+    with pytest.raises(tg.TidegateError, match=r"; (give|its streams)"):
+        tg.JoinEngine(engine.spec, given or 5)
+    lazy = pl.LazyFrame({"t": [1], "k": [1]})
+    assert engine.push({"left": lazy, "right": lazy}).num_rows == 1

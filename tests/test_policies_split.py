@@ -65,3 +65,36 @@ def test_where_there_is_room_for_all_nothing_is_lost(policy: str) -> None:
     left, right = stream("left", 7, 5, 1), stream("right", 1, 5, 2)
     stats = joined(left, right, policy, "auto", memory=80)
     assert stats["evicted"] == stats["refused"] == 0
+
+
+def at_once(rows: int, keys: int, seed: int | None) -> dict[str, pa.Table]:
+    """Tuples of one time: keys in turn, or shuffled on each stream."""
+    tables = {}
+    for name in ("left", "right"):
+        codes = np.arange(rows) % keys
+        if seed is not None:
+            np.random.default_rng([seed, len(name)]).shuffle(codes)
+        tables[name] = pa.table({"ts": np.zeros(rows, np.int64), "k": codes})
+    return tables
+
+
+@pytest.mark.nojit
+@pytest.mark.parametrize("policy", sorted(tg.policies()))
+def test_inside_an_instant_no_stream_is_faster(policy: str) -> None:
+    """Tuples of equal time are taken stream by stream; that says nothing about their rates."""
+    for rows, keys, seed in ((100, 50, None), (100, 50, 1), (150, 150, 2)):
+        tables = at_once(rows, keys, seed)
+        auto, shared = (joined(**tables, policy=policy, split=s) for s in ("auto", "shared"))
+        assert auto["rows_out"] == shared["rows_out"]
+        assert auto["alive_left"] == shared["alive_left"]
+
+
+@pytest.mark.nojit
+def test_value_learns_inside_an_instant_that_counts_mislead() -> None:
+    """Each key comes twice on each stream, so a key that has come is no better than another."""
+    tables = at_once(100, 50, None)
+    kept = {
+        policy: joined(**tables, policy=policy, split="auto", memory=100)["rows_out"]
+        for policy in ("value", "random", "recent")
+    }
+    assert kept["value"] > max(kept["random"], kept["recent"])

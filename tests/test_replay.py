@@ -13,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import tidegate as tg
+from tidegate.engine import results
 from tidegate.engine.replay import replay
 
 Streams = dict[str, pa.Table]
@@ -119,3 +120,14 @@ def test_unsigned_times_beyond_the_range_are_rejected_not_wrapped() -> None:
 def test_a_piece_has_at_least_one_row() -> None:
     with pytest.raises(tg.TidegateError, match="rows_per_push 0 is below 1"):
         _in_pieces(_spec(), _streams(1, 5, 5, ordered=True), 0)
+
+
+def test_results_come_in_pieces_of_bounded_size(monkeypatch: pytest.MonkeyPatch) -> None:
+    """However many results a push completes, no table holds all of them."""
+    monkeypatch.setattr(results, "OUTPUT_ROOM", 5)
+    streams = _streams(1, 40, 3, ordered=True)
+    first, *pieces = replay(tg.JoinEngine(_spec()), streams)
+    assert first.num_rows == 0
+    assert max(piece.num_rows for piece in pieces) == 5
+    monkeypatch.undo()
+    assert pa.concat_tables(pieces).equals(tg.join(streams, _spec()).table.combine_chunks())

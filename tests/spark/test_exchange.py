@@ -14,7 +14,7 @@ import pytest
 
 from tidegate.engine import JoinEngine
 from tidegate.spark import exchange
-from tidegate.spark.engines import EngineKey, Entry, Push, Resident, Residents
+from tidegate.spark.engines import EngineKey, Entry, Outcome, Push, Resident, Residents, Taking
 from tidegate.spark.exchange import Here, LostEngineError, There
 from tidegate.spark.packing import encode
 from tidegate.spec import JoinSpec, TidegateError
@@ -38,6 +38,16 @@ def push(times: list[int | None]) -> Push:
     table = pa.table({"k": [1] * len(times), "t": pa.array(times, pa.int64())})
     blob = encode(table).to_pybytes()
     return Push({0: [blob], 1: [blob, blob]}, None)
+
+
+def taken(taking: Taking) -> tuple[list[pa.Table], Outcome]:
+    """All pieces of the results of a push, and what it gave besides."""
+    pieces = []
+    while True:
+        try:
+            pieces.append(next(taking))
+        except StopIteration as end:
+            return pieces, end.value
 
 
 @pytest.fixture
@@ -68,14 +78,29 @@ def test_pushes_travel(process: subprocess.Popen[str]) -> None:
         home = exchange.find(KEY, token)
         assert isinstance(home, There)
         entry = Entry(number, 10, number)
-        there = home.take(push([number, number + 1]), entry, forget_before=1)
-        here = reference.take(push([number, number + 1]), entry, forget_before=1)
-        assert pa.concat_tables(there.results) == pa.concat_tables(here.results)
+        results, there = taken(home.take(push([number, number + 1]), entry, forget_before=1))
+        expected, here = taken(reference.take(push([number, number + 1]), entry, forget_before=1))
+        assert pa.concat_tables(results) == pa.concat_tables(expected)
         assert there.after == here.after
         assert there.expired == here.expired
         restored = JoinEngine.restore(home.snapshot())
         assert restored.stats()["alive"] == reference.engine.stats()["alive"]
         home.release("second")
+
+
+def test_pieces_travel_one_by_one(process: subprocess.Popen[str]) -> None:
+    home = exchange.find(KEY, "first")
+    assert isinstance(home, There)
+    many = push([1] * 700)
+    pieces, _ = taken(Resident(JoinEngine(SPEC), SPEC.streams).take(many, None, None))
+    assert len(pieces) > 10
+    taking = home.take(many, None, None)
+    assert [next(taking) for _ in range(3)] == pieces[:3]
+    # A process that dies before the last piece takes the rest with it.
+    os.kill(process.pid, signal.SIGKILL)
+    process.wait()
+    with pytest.raises(LostEngineError):
+        taken(taking)
 
 
 def test_only_the_right_version_is_given_out(process: subprocess.Popen[str]) -> None:
@@ -100,7 +125,7 @@ def test_a_killed_process_is_noticed(process: subprocess.Popen[str]) -> None:
     os.kill(process.pid, signal.SIGKILL)
     process.wait()
     with pytest.raises(LostEngineError):
-        home.take(push([1]), None, None)
+        taken(home.take(push([1]), None, None))
     with pytest.raises(LostEngineError):
         home.snapshot()
     home.release("second")
@@ -115,7 +140,7 @@ def test_errors_travel(process: subprocess.Popen[str]) -> None:
     home = exchange.find(KEY, "first")
     assert isinstance(home, There)
     with pytest.raises(TidegateError, match="cannot be joined"):
-        home.take(push([None]), None, None)
+        taken(home.take(push([None]), None, None))
 
 
 def test_folders_of_others_are_not_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,6 +8,8 @@ sees every push once says what must come out.
 from __future__ import annotations
 
 import copy
+import json
+from random import Random
 from typing import Any
 
 import numpy as np
@@ -33,6 +35,11 @@ from tidegate.spec import JoinSpec, TidegateError, rows
 EXACT = JoinSpec(on="k", time="ts", within={"left": "25 s", "right": "10 s"})
 BUDGET = EXACT.replace(memory=50, policy="random", seed=3)
 COUNTS = EXACT.replace(within=rows(40))
+
+
+EXTREMES: tuple[Any, ...] = (
+    -1, 0, 1, 10**6, 2**62, -(2**63), 10**30, 0.5, float("nan"), True, None, "text", [], {}, [{}],
+)  # fmt: skip
 
 
 class Cells:
@@ -90,7 +97,7 @@ def step(plan: JoinPlan, cells: Cells, tables: dict[int, pa.Table], batch: int) 
     layout = plan.routing.layout(1)
     current = (EPOCH + 20 * batch - 5) * 1000 if plan.clocked else None
     work = BucketWork(plan, layout, layout.labels[0], cells, cells)
-    work.results = work.join(arrivals_of(plan.spec, tables), batch, current)  # type: ignore[attr-defined]
+    work.results = list(work.join(arrivals_of(plan.spec, tables), batch, current))  # type: ignore[attr-defined]
     work.settle()
     return work
 
@@ -244,6 +251,42 @@ def test_damaged_state_is_refused(monkeypatch: pytest.MonkeyPatch, spec: JoinSpe
         broken.meta = (bytes([*text[:place], text[place] ^ 4, *text[place + 1 :]]),)
         with pytest.raises(TidegateError, match=r"damaged|format"):
             step(plan, broken, batches[5], 5)
+
+
+@pytest.mark.parametrize("spec", [EXACT, BUDGET], ids=["exact", "budget"])
+def test_crafted_state_is_refused_or_works(monkeypatch: pytest.MonkeyPatch, spec: JoinSpec) -> None:
+    """Whatever the record and the segments say behind right checksums, nothing ends raw."""
+    monkeypatch.setattr(bucket_store, "SMALLEST_LOG_BYTES", 2_000)
+    batches = batches_of(700, 6)
+    plan, cells = plan_of(spec, batches[0][0]), Cells()
+    for number, tables in enumerate(batches[:5]):
+        step(plan, cells, tables, number)
+    chance = Random(7)
+    refused = 0
+    for attempt in range(400):
+        broken = copy.deepcopy(cells)
+        monkeypatch.setattr(exchange, "residents", Residents())
+        if attempt % 2:
+            text = json.loads(bucket_store.unseal(cells.meta[0], bucket_store.META))  # type: ignore[index]
+            text[chance.choice(sorted(text))] = chance.choice(EXTREMES)
+            body = json.dumps(text).encode()
+            broken.meta = (bucket_store.seal(body, bucket_store.META),)
+        else:
+            (number,) = place = chance.choice(sorted(cells.segments))
+            bytes_now = bytearray(bucket_store.unseal(cells.segments[place][0], number))
+            at = chance.randrange(len(bytes_now))
+            bytes_now[at : at + 4] = chance.choice((b"", b"\xff" * 4, chance.randbytes(4)))
+            broken.segments[place] = (bucket_store.seal(bytes(bytes_now), number),)
+        try:
+            step(plan, broken, batches[5], 5)
+        except TidegateError as error:
+            refused += 1
+            assert_one_line(error)
+    assert refused > 100
+
+
+def assert_one_line(error: Exception) -> None:
+    assert "\n" not in str(error)
 
 
 @pytest.mark.parametrize(

@@ -89,7 +89,7 @@ class _NumberColumn:
             reals = real_numbers(array)
             return reals.view(np.int64), ~np.isnan(reals)
         if pa.types.is_decimal(array.type):
-            return _unscaled(array), validity(array)
+            return _unscaled(array, name), validity(array)
         numbers = whole_numbers(array)
         if array.type == pa.uint64():
             # Shifted down by 2**63: order and differences stay, and 64 signed bits are enough.
@@ -97,12 +97,20 @@ class _NumberColumn:
         return numbers, validity(array)
 
 
-def _unscaled(array: pa.Array) -> NDArray[np.int64]:
-    """The lowest word of each decimal: all of it, since it has at most 18 digits."""
+def _unscaled(array: pa.Array, name: str) -> NDArray[np.int64]:
+    """Decimals in units of their last digit: the lowest word, where the others are its sign."""
     width = array.type.bit_width // 64
     words = np.frombuffer(array.buffers()[1], np.int64)
     first = width * array.offset
-    return words[first : first + width * len(array) : width].copy()
+    words = words[first : first + width * len(array)].reshape(-1, width)
+    beyond = (words[:, 1:] != words[:, :1] >> 63).any(axis=1)
+    present = validity(array)
+    if (beyond if present is None else beyond & present).any():
+        raise TidegateError(
+            f"column {name!r} has decimals beyond 64 bits at {array.type.scale} digits after the "
+            "point, which a band cannot compare; give the columns of the band fewer digits"
+        )
+    return words[:, 0].copy()
 
 
 @dataclass
@@ -242,15 +250,14 @@ class Binding:
             raise TidegateError(
                 f"{what} has type {' and '.join(map(str, kinds))}; it must be numbers or times"
             )
-        if families <= {"integer", "boolean"} or families == {"decimal"}:
+        if families <= {"integer", "boolean"}:
             signed = any(pa.types.is_signed_integer(kind) for kind in kinds)
             if pa.uint64() in kinds and not signed:
                 return pa.uint64()
-            kind = common_type(kinds, what) if len(families) == 1 else pa.int64()
-            if pa.types.is_decimal(kind):
-                digits = max(k.precision - k.scale for k in kinds) + kind.scale
-                return kind if digits <= 18 else pa.float64()
-            return kind
+            return common_type(kinds, what) if len(families) == 1 else pa.int64()
+        if families <= {"integer", "decimal"}:
+            scaled = [pa.decimal128(20, 0) if pa.types.is_integer(k) else k for k in kinds]
+            return common_type(scaled, what)
         if families <= _NUMBERS:
             return pa.float64()
         if families == {"date", "timestamp"}:
@@ -396,14 +403,14 @@ class Binding:
             moment = int(watermark)
         elif self.time_unit == "integer":
             raise TidegateError(
-                f"watermark {watermark!r} is not an integer; the time columns are integers"
+                f"watermark {_said(watermark)} is not an integer; the time columns are integers"
             )
         else:
             moment = self._units_since_epoch(watermark)
         if not -(2**63) <= moment < 2**63:
             raise TidegateError(
-                f"watermark {watermark!r} is beyond 64 bits; give a moment near the times of the "
-                "rows, in their unit"
+                f"watermark {_said(watermark)} is beyond 64 bits; give a moment near the times of "
+                "the rows, in their unit"
             )
         # No time lies beyond these.
         return max(-TIME_LIMIT, min(moment, TIME_LIMIT))
@@ -412,6 +419,15 @@ class Binding:
         """A watermark was taken; before any table it says whether times are moments."""
         if self.time_unit == "unknown" and not isinstance(watermark, int | np.integer):
             self.time_unit = "us"
+
+    def restore_unit(self, unit: str) -> None:
+        """Count time as a snapshot says; before any table a watermark may have said so."""
+        if unit != self.time_unit and (self.time_unit, unit) != ("unknown", "us"):
+            raise TidegateError(
+                f"the snapshot is damaged: it counts time by {unit!r}, its columns by "
+                f"{self.time_unit!r}; restore an older one"
+            )
+        self.time_unit = unit
 
     def check_follows(self, before: Binding) -> None:
         """An error if a watermark was taken whose kind is not that of the times."""
@@ -423,7 +439,7 @@ class Binding:
 
     def _units_since_epoch(self, watermark: Any) -> int:
         wrong = TidegateError(
-            f"watermark {watermark!r} is not a moment; give a datetime or an integer"
+            f"watermark {_said(watermark)} is not a moment; give a datetime or an integer"
         )
         wanted = "us" if self.time_unit == "unknown" else self.time_unit
         if isinstance(watermark, np.datetime64) and not np.isnat(watermark):
@@ -447,6 +463,12 @@ def _units_per(kind: pa.DataType, unit: str) -> int:
         return 86_400 * _PER_SECOND[unit]
     step = "ms" if pa.types.is_date64(kind) else kind.unit
     return _PER_SECOND[unit] // _PER_SECOND[step]
+
+
+def _said(value: Any) -> str:
+    """What a caller gave, on one line."""
+    text = " ".join(repr(value).split())
+    return text if len(text) <= 100 else text[:97] + "..."
 
 
 def _named(columns: Sequence[str]) -> str:

@@ -1,7 +1,8 @@
 """The columns of a result, from the spec and the schemas of the streams.
 
 Law: a result has the columns of the streams in order (a name that is taken gets the stream's name
-as suffix) and `_importance`. No engine is needed to know them.
+as suffix) and `_importance`. No engine is needed to know them. While the columns of a stream are
+not known, nor are those of results, and there are none.
 """
 
 from __future__ import annotations
@@ -43,6 +44,8 @@ def result_schema(spec: JoinSpec, schemas: Mapping[str, pa.Schema]) -> pa.Schema
 
 def schema_of(streams: Sequence[str], schemas: Sequence[pa.Schema | None]) -> pa.Schema:
     """The same from schemas that were checked already."""
+    if None in schemas:
+        return pa.schema([])
     fields: list[pa.Field] = []
     taken = set(_OWN)
     for name, schema in zip(streams, schemas, strict=True):

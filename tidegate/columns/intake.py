@@ -29,11 +29,11 @@ def to_arrow(table: Any, stream: str, known: pa.Schema | None = None) -> pa.Tabl
         table = pa.Table.from_batches([table])
     library = type(table).__module__.partition(".")[0]
     if not isinstance(table, pa.Table):
-        if library == "pandas":
+        if library == "pandas" and type(table).__name__ == "DataFrame":
             table = _from_pandas(table, stream)
-        elif library == "polars":
+        elif library == "polars" and hasattr(table, "lazy"):
             table = _from_polars(table, stream)
-        elif hasattr(table, "__arrow_c_stream__"):
+        elif hasattr(table, "__arrow_c_stream__") and library not in ("pandas", "polars"):
             table = pa.table(table)
         else:
             raise TidegateError(
@@ -65,8 +65,7 @@ def _column_in(error: Exception, names: list[str]) -> str:
 def _from_polars(frame: Any, stream: str) -> pa.Table:
     import polars as pl
 
-    frame = frame.collect() if hasattr(frame, "collect") else frame
-    frame = frame.to_frame() if hasattr(frame, "to_frame") else frame
+    frame = frame.lazy().collect()
     for name, kind in frame.schema.items():
         if kind in (pl.Int128, pl.UInt128):  # Arrow's whole numbers end at 64 bits
             frame = frame.with_columns(pl.col(name).cast(pl.Decimal(38, 0)))

@@ -28,16 +28,14 @@ def see(state, shed, arrivals, stream, arrival):
     if not rule[0].begun:
         rule[0].begun = 1
         rule[0].first = rule[0].faded = clock
+        rule[0].instant = clock - 1
     moment = clock if state.lanes[stream].is_time_window else queues[stream].seen
     learning.pace(queues, stream, moment, state.lanes[stream].window)
     for lane in range(len(queues)):
         is_time_window = state.lanes[lane].is_time_window
         queues[lane].now = clock if is_time_window else queues[lane].seen - 1
     if rule[0].planned:
-        queues[stream].arrived += 1.0
-        rule[0].until_plan -= 1
-        if rule[0].until_plan <= 0:
-            split.make(rule, queues, state.lanes)
+        split.see(rule, queues, state.lanes, stream, clock)
     if rule[0].keyed:
         see_key(state, shed, arrivals, stream, arrival, moment)
     if rule[0].kind == CUMULATIVE:

@@ -26,7 +26,8 @@ from tidegate.columns.payload import Payload
 from tidegate.columns.storage import declared, empty_table
 from tidegate.compiled.scratch import Scratch, borrowed
 from tidegate.driver import admission, arrival, in_order, instant, leaving
-from tidegate.engine import snapshot
+from tidegate.engine import snapshot, snapshot_checks
+from tidegate.engine.examples import row_of
 from tidegate.engine.guard import Call, Guard
 from tidegate.engine.replay import replay
 from tidegate.engine.results import Results
@@ -98,8 +99,14 @@ class JoinEngine:
         self._weighed: tuple[Any, Any, bool] | None = None
         self._arrays_bytes = 0
         self._guard = Guard()
-        for name, schema in (schemas or {}).items():
-            self._schemas[self._stream(name)] = declared(schema, name)
+        for name, schema in _by_name(schemas or {}, "schemas").items():
+            stream = self._stream(name)
+            if not isinstance(schema, pa.Schema):
+                raise TidegateError(
+                    f"schemas has {type(schema).__name__} for stream {name!r}; give a pyarrow "
+                    "Schema, such as table.schema"
+                )
+            self._schemas[stream] = declared(schema, name)
         self._start(Binding(spec, list(self._schemas)))
 
     def _start(self, binding: Binding) -> None:
@@ -128,6 +135,10 @@ class JoinEngine:
     def push(self, tables: Mapping[str, Any], *, watermark: Any = None) -> pa.Table:
         """Take new rows and return the results they complete.
 
+        Before all streams have shown their columns there are no results, and the table has no
+        columns either; `pa.concat_tables(tables, promote_options="default")` joins it with those
+        of later pushes. With `schemas` given to the engine all tables have the same columns.
+
         Parameters
         ----------
         tables
@@ -152,7 +163,7 @@ class JoinEngine:
     def _take(self, call: Call, tables: Mapping[str, Any], watermark: Any) -> Iterator[pa.Table]:
         given = {
             self._stream(name): to_arrow(table, name, self._schemas[self._stream(name)])
-            for name, table in tables.items()
+            for name, table in _by_name(tables, "push").items()
             if table is not None
         }
         binding = self._binding_with({stream: table.schema for stream, table in given.items()})
@@ -261,7 +272,7 @@ class JoinEngine:
                 row = int(np.flatnonzero(mask)[0])
                 raise TidegateError(
                     f"row {row} of stream {self.spec.streams[stream]!r} cannot be joined "
-                    f"({reason.replace('_', ' ')}): {given[stream].slice(row, 1).to_pylist()[0]}; "
+                    f"({reason.replace('_', ' ')}): {row_of(given[stream], row)}; "
                     "nothing of this push was taken; bad_rows='count' drops and counts such rows"
                 )
 
@@ -311,7 +322,7 @@ class JoinEngine:
             self._rejected[stream][reason] += int(mask.sum())
             room = EXAMPLES_KEPT - sum(1 for e in self._examples if e["reason"] == reason)
             for row in np.flatnonzero(mask)[: max(0, room)]:
-                example = table.slice(int(row), 1).to_pylist()[0]
+                example = row_of(table, int(row))
                 name = self.spec.streams[stream]
                 self._examples.append({"stream": name, "reason": reason, "row": example})
 
@@ -524,17 +535,27 @@ class JoinEngine:
         `spec` is needed only where the snapshot's own cannot be read back (a theta function that
         is not importable), and must be the one the snapshot was made with.
         """
-        saved = snapshot.load(blob, spec)
-        engine = cls(saved.spec, saved.schemas)
-        engine._rows_in = saved.counted["rows_in"]
-        engine._rejected = [Counter(counts) for counts in saved.counted["rejected"]]
-        engine._bytes_peak = saved.counted["bytes_peak"]
-        engine._binding.time_unit = saved.counted["time_unit"]
-        engine._state, engine._shed = snapshot.refill(
-            engine._state, engine._shed, engine._binding, engine._payloads, saved
+        with snapshot_checks.reading():
+            saved = snapshot.load(blob, spec)
+            engine = cls(saved.spec, saved.schemas)
+            engine._rows_in = saved.counted["rows_in"]
+            engine._rejected = [Counter(counts) for counts in saved.counted["rejected"]]
+            engine._bytes_peak = saved.counted["bytes_peak"]
+            engine._binding.restore_unit(saved.counted["time_unit"])
+            engine._state, engine._shed = snapshot.refill(
+                engine._state, engine._shed, engine._binding, engine._payloads, saved
+            )
+            engine._fit_budget(engine._results.room(Scratch()))
+            return engine
+
+
+def _by_name(given: Any, what: str) -> Mapping[str, Any]:
+    if not isinstance(given, Mapping):
+        raise TidegateError(
+            f"{what} was given {type(given).__name__}; give a dict by stream name, such as "
+            "{'left': ...}"
         )
-        engine._fit_budget(engine._results.room(Scratch()))
-        return engine
+    return given
 
 
 def _listed(schema: pa.Schema) -> str:

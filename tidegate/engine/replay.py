@@ -26,6 +26,9 @@ class Pushed(Protocol):
     def push(self, tables: Mapping[str, Any]) -> pa.Table:
         """Take rows and return the results they complete."""
 
+    def results(self, tables: Mapping[str, Any]) -> Iterator[pa.Table]:
+        """The same in pieces of bounded size."""
+
     def stats(self) -> dict[str, int | float]:
         """What became of every row."""
 
@@ -36,7 +39,7 @@ def replay(
     progress: Callable[[int, int], None] | None = None,
     rows_per_push: int = ROWS_PER_PUSH,
 ) -> Iterator[pa.Table]:
-    """Feed whole streams to an engine and yield the results as they come.
+    """Feed whole streams to an engine and yield the results as they come, in bounded pieces.
 
     The first table has no rows: its schema is that of all that follow, and by then the engine has
     checked the columns.
@@ -67,9 +70,8 @@ def replay(
     done = 0
     yield engine.push({name: table.slice(0, 0) for name, table in tables.items()})
     for piece in pieces_of(engine.spec, tables, rows_per_push):
-        result = engine.push(piece)
+        yield from engine.results(piece)
         done += sum(table.num_rows for table in piece.values())
         if progress is not None:
             progress(done, total)
-        yield result
     warn_of_rejected(engine.stats(), engine.spec.streams)

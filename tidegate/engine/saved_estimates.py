@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from tidegate.engine import snapshot_checks
 from tidegate.estimate import frequency, match_rate
 from tidegate.shed.shed_records import VALUE, Shed
 from tidegate.state import join_state, shed_arrays
@@ -20,7 +21,8 @@ from tidegate.state.join_state import State
 from tidegate.windows.lifetime import NOT_CHARGED, NOT_INDEXED
 
 _MARK = {b"tidegate": b"learned"}
-_RULE = ("first", "begun", "faded", "quiet", "refresh", "until_plan", "statistics")
+_RULE = ("first", "begun", "faded", "quiet", "refresh", "until_plan", "instant", "statistics")
+_NEW = {"rule.instant"}  # version 3 was written without it at first; it means nothing for long
 _QUEUE = (
     "scale", "seen", "now", "pace", "period", "period_seen", "arrived", "precedence", "factor"
 )  # fmt: skip
@@ -105,27 +107,34 @@ def is_learned(table: pa.Table) -> bool:
 
 def refill(shed: Shed, table: pa.Table, state: State, scale: int) -> Shed:
     """Put what was learned into a fresh `Shed` whose members are written; see `snapshot.refill`."""
-    saved = {
-        row["name"]: np.frombuffer(row["data"], np.dtype(row["kind"])) for row in table.to_pylist()
-    }
+    rows = table.to_pylist()
+    kinds = {row["name"]: row["kind"] for row in rows}
+    saved = {row["name"]: np.frombuffer(row["data"], np.dtype(row["kind"])) for row in rows}
+    statistics = int(shed.rule[0].statistics)
     for name, part in _parts(shed).items():
+        if name not in saved and name in _NEW:
+            continue
+        snapshot_checks.check_part(name, kinds[name], part)
         part[...] = saved[name].reshape(part.shape)
     line = join_state.alive_slots(state)
     line = line[shed.members.notes.monitor[line] != NOT_CHARGED]
     if _counts_keys(shed):
+        snapshot_checks.check_counted(shed, kinds, saved, line)
         shed = _recount(shed, saved, state, line)
     elif shed.rule[0].keyed:
         _find_given(shed, state, line)
     if shed.rule[0].kind == VALUE:
-        _expose(shed, saved)
+        _expose(shed, saved, line)
     if scale != 1:
         _rescale(shed, state, scale)
+    snapshot_checks.check_learned(shed, state, line, statistics)
     return shed_arrays.stand_again(shed, line)
 
 
-def _expose(shed: Shed, saved: dict[str, Any]) -> None:
+def _expose(shed: Shed, saved: dict[str, Any], line: Any) -> None:
     """Up to where the trials of members are counted; until version 3 as one array."""
-    slots, rates = saved["exposed.slot"], shed.rates
+    slots, rates = np.sort(line), shed.rates
+    snapshot_checks.require(np.array_equal(saved["exposed.slot"], slots), "slots are missing")
     if "exposed" in saved:
         seen, moment, aged = saved["exposed"].reshape(-1, 3).T
         rates.trials[...] += saved["rates.old_trials"].astype(np.int64).reshape(rates.trials.shape)

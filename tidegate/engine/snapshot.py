@@ -33,7 +33,7 @@ from tidegate.binding.binding import Binding
 from tidegate.columns.payload import Payload
 from tidegate.compiled.layout import Records
 from tidegate.compiled.scratch import Scratch
-from tidegate.engine import saved_estimates
+from tidegate.engine import saved_estimates, snapshot_checks
 from tidegate.shed.shed_records import Shed
 from tidegate.spec import JoinSpec, SpecError, TidegateError
 from tidegate.state import arrays, indexes, join_state, shed_arrays
@@ -46,7 +46,10 @@ _METADATA = b"tidegate"
 _MAGIC = b"tidegate"
 _FOOTER = struct.Struct("!16sQH8s")
 _UNUSED = b"tidegate_unused_slots"
-_MEMBERS = ("priority", "basis", "born", "cost", "key", "monitor")  # under a budget
+_MEMBERS: dict[str, type[np.generic]] = {  # under a budget
+    "priority": np.float64, "basis": np.float64, "born": np.int64, "cost": np.int32,
+    "key": np.int32, "monitor": np.int32,
+}  # fmt: skip
 _MARK = "_tidegate_"
 # Options come from the spec and the binding, never from a snapshot.
 _OPTIONS = {
@@ -55,7 +58,7 @@ _OPTIONS = {
     "has_equality", "has_importance", "combine", "tree_term", "lateness", "limited", "by_bytes",
     "policy", "seed", "only_counts", "reports_left",
 }  # fmt: skip
-_TIMES = ("clock", "watermark", "newest")
+_RECORDS = ("gate", "lanes", "pool", "accounts")
 _LONG_AGO = -(2**62)
 
 
@@ -136,9 +139,7 @@ def dump(
         "streams": [name for name, s in zip(spec.streams, schemas, strict=True) if s is not None],
         "counted": counted,
         "capacity": len(state.slots),
-        "records": {
-            name: _plain(getattr(state, name)) for name in ("gate", "lanes", "pool", "accounts")
-        },
+        "records": {name: _plain(getattr(state, name)) for name in _RECORDS},
     }
     sink = io.BytesIO()
     first = True
@@ -196,23 +197,28 @@ def load(blob: bytes, spec: JoinSpec | None = None) -> Saved:
         about = json.loads(metadata[_METADATA])
         while source.tell() < len(body):
             tables.append(pa.ipc.open_stream(source).read_all())
+        for table in tables:
+            table.validate(full=True)  # offsets are addresses
     except (pa.ArrowInvalid, KeyError, ValueError) as error:
         raise TidegateError(
             f"this is not a tidegate snapshot ({error}); give what snapshot() returned"
         ) from error
+    chosen = _chosen_spec(about["spec"], spec)
+    learned = tables[-1] if saved_estimates.is_learned(tables[-1]) else None
+    snapshot_checks.check_head(about, len(tables), learned is not None, chosen)
     schemas = {
         name: pa.schema([f for f in table.schema if not f.name.startswith(_MARK)])
         for name, table in zip(about["streams"], tables, strict=False)
     }
     return Saved(
-        spec=_chosen_spec(about["spec"], spec),
+        spec=chosen,
         schemas=schemas,
         counted=about["counted"],
         records=about["records"],
         tables=[t.replace_schema_metadata(None) for t in tables[: len(schemas)]],
         capacity=about["capacity"],
         unused=np.frombuffer(metadata[_UNUSED], np.int32),
-        learned=tables[-1] if saved_estimates.is_learned(tables[-1]) else None,
+        learned=learned,
     )
 
 
@@ -253,24 +259,32 @@ def refill(
     scale: int = 1,
 ) -> tuple[State, Shed | None]:
     """Put what was saved into a fresh state; `scale` turns saved times into those of the state."""
-    if saved.capacity > len(state.slots):
-        state = arrays.with_more_slots(state, saved.capacity)
+    for stream, table in enumerate(saved.tables):
+        counted = not state.lanes[_number_of(payloads, stream)].is_time_window
+        snapshot_checks.check_table(table, _notes_of(shed, counted))
+    tables = iter(saved.tables)
+    by_stream = [None if payload is None else next(tables) for payload in payloads]
+    lines = [_line_of(table) for table in by_stream]
+    used = snapshot_checks.check_slots(lines, saved.unused)
+    capacity = _capacity(saved, state, shed, used)
+    if capacity > len(state.slots):
+        state = arrays.with_more_slots(state, capacity)
         shed = shed and shed_arrays.with_more_slots(shed, state.notes)
-    for name, rows in saved.records.items():
-        target = getattr(state, name)
-        for record, values in zip(target, rows, strict=True):
-            for field in values.keys() - _OPTIONS:
-                is_time = field in _TIMES and values[field] > _LONG_AGO
-                record[field] = values[field] * scale if is_time else values[field]
+    tracked = int(state.pool[0].tracked)
+    for name in _RECORDS:
+        snapshot_checks.write_records(getattr(state, name), saved.records[name], _OPTIONS)
+    snapshot_checks.check_records(state, lines, saved.counted, tracked)
+    for times in (state.gate.clock, state.gate.watermark, state.lanes.newest):
+        known = times > _LONG_AGO
+        times[known] = scale * np.minimum(times[known], -_LONG_AGO // scale)
+    state.pool[0].late = 0  # the heap is filled again below
     if state.gate[0].external:
         state = arrays.with_late(state)
-    state.pool[0].late = 0  # the heap is filled again below
-    alive = [len(table) for table in saved.tables]
-    state = _with_lines_for(state, payloads, alive)
-    tables = iter(saved.tables)
-    for stream, payload in enumerate(payloads):
-        if payload is not None:
-            state = _refill_stream(state, shed, binding, stream, payload, next(tables), scale)
+    _share_out_lines(state, lines)
+    for stream, table in enumerate(by_stream):
+        payload = payloads[stream]
+        if payload is not None and table is not None:
+            state = _refill_stream(state, shed, binding, stream, payload, table, scale)
     _chain_unused(state, saved.unused)
     indexes.reindex(state)
     if shed is not None:
@@ -279,16 +293,41 @@ def refill(
     return state, shed
 
 
-def _with_lines_for(
-    state: State, payloads: Sequence[Payload | None], tables: Sequence[int]
-) -> State:
-    """Share out the (empty) lines by how many tuples each stream has."""
-    numbers = iter(tables)
-    alive = [0 if payload is None else next(numbers) for payload in payloads]
-    starts = line_starts(alive, len(state.lines))
+def _number_of(payloads: Sequence[Payload | None], at: int) -> int:
+    """The stream whose table stands at this place."""
+    return [stream for stream, payload in enumerate(payloads) if payload is not None][at]
+
+
+def _share_out_lines(state: State, lines: Sequence[NDArray[np.int64]]) -> None:
+    """Give each stream room in the (empty) array of lines as its tuples need it."""
+    starts = line_starts([len(line) for line in lines], len(state.lines))
     state.lanes.first = state.lanes.begin = state.lanes.end = starts[:-1]
     state.lanes.stop = starts[1:]
-    return state
+
+
+def _notes_of(shed: Shed | None, counted: bool) -> dict[str, Any]:
+    """The columns of notes beside the rows of a stream, and their types."""
+    kinds: dict[str, type[np.generic]] = {"slot": np.int32, "late": np.bool_, "order": np.int64}
+    if counted:
+        kinds["mark"] = np.int64
+    if shed is not None:
+        kinds |= _MEMBERS
+    return {_MARK + name: np.dtype(kind) for name, kind in kinds.items()}
+
+
+def _line_of(table: pa.Table | None) -> NDArray[np.int64]:
+    """The slots of the rows of a stream."""
+    if table is None:
+        return np.zeros(0, np.int64)
+    return table.column(_MARK + "slot").to_numpy().astype(np.int64)
+
+
+def _capacity(saved: Saved, state: State, shed: Shed | None, used: int) -> int:
+    """For how many tuples there was room, as far as that is sound."""
+    most = 0
+    if shed is not None and saved.spec.memory_bytes is not None:
+        most = saved.spec.memory_bytes // (arrays.slot_bytes(state) + shed_arrays.slot_bytes(shed))
+    return snapshot_checks.restored_capacity(saved.capacity, used, len(state.slots), most)
 
 
 def _refill_stream(
@@ -300,22 +339,23 @@ def _refill_stream(
     table: pa.Table,
     scale: int,
 ) -> State:
-    named = [name for name in table.column_names if name.startswith(_MARK)]
-    notes = {name.removeprefix(_MARK): table.column(name).to_numpy() for name in named}
-    rows = table.drop_columns(named)
-    line = notes["slot"].astype(np.int64)
     lane = state.lanes[stream]
+    named = _notes_of(shed, not lane.is_time_window)
+    notes = {name.removeprefix(_MARK): table.column(name).to_numpy() for name in named}
+    rows = table.drop_columns([n for n in table.column_names if n.startswith(_MARK)])
+    line = notes["slot"].astype(np.int64)
     if not lane.is_time_window:
         state.numbers[line] = notes["mark"]
     state.notes.order[line] = notes["order"]
     state.notes.monitor[line] = NOT_CHARGED
     if shed is not None:
+        snapshot_checks.check_monitors(notes["monitor"])
         state.notes.monitor[line] = notes["monitor"]
-        for name in _MEMBERS[:-1]:
+        for name in shed.members._fields[1:-1]:
             column = getattr(shed.members, name)
             if len(column) > 1:
                 column[line] = notes[name]
-            elif len(line):
+            elif len(line) and name in ("basis", "cost"):
                 column[0] = notes[name][0]
         if lane.is_time_window and len(shed.members.born) > 1:
             shed.members.born[line] *= scale
@@ -325,9 +365,11 @@ def _refill_stream(
     state.lines[lane.begin : lane.end] = line
     state.notes.place[line] = np.arange(lane.begin, lane.end)
     state = write_codes(state, binding, stream, line, rows)
+    late = notes["late"]
+    snapshot_checks.check_line(state, stream, line, late)
     if state.gate[0].takes_late:
         state.late_place[line] = -1
-        arrays.queue_late(state, line[notes["late"]])
+        arrays.queue_late(state, line[late])
     return state
 
 
@@ -336,6 +378,7 @@ def write_codes(
 ) -> State:
     """Give retained tuples their numbers from their payload."""
     encoded = binding.encode(stream, rows)
+    snapshot_checks.require(not encoded.rejected, "a row of it cannot be joined")
     state.slots.time[line] = encoded.time
     state.slots.code[line] = encoded.code
     state.slots.older[line] = np.where(encoded.matchable, -1, NOT_INDEXED)

@@ -50,7 +50,7 @@ POWERS = (-2.0, -1.0, -0.5, 0.0, 0.25, 0.5, 0.75, 1.0)
 _ENOUGH = 8.0  # hits, where they come one by one, to learn from
 _LASTING = 1000.0  # hits; less than that is kept until there is more
 _CAUTION = 4.0  # hits, where they come one by one, that would make a factor 1
-_SMALLEST_FIT = 256  # tuples between two fits, which cost as much as some hundred
+_SMALLEST_FIT = 64  # tuples between two fits, which cost as much as some hundred
 _FITS = 40  # in the weight of all tuples, which in the long run is that of five windows
 _MOVED = 0.1  # of a score: a change that is more than a trifle
 

@@ -49,6 +49,7 @@ RULE = np.dtype(
         ("refresh", np.int64),  # tuples until all scores are made anew
         ("planned", np.int64),  # split="auto": one pool, shared out by what streams earn
         ("until_plan", np.int64),  # tuples until the shares are planned anew
+        ("instant", np.int64),  # the clock at the last tuple
     ]
 )
 

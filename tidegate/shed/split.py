@@ -13,6 +13,10 @@ For that, priorities of different streams must be of one currency, results per u
 
 Policies whose priority has no such meaning keep, as kang2003 (equation 16) shows for tuples that
 are all alike, the stream whose opposite stream is faster; if both are as fast, none is preferred.
+
+Tuples of equal time are taken stream by stream, so inside an instant one stream looks faster than
+it is. Plans are therefore made between two instants, and streams count as equally fast until both
+have arrived.
 """
 
 from __future__ import annotations
@@ -21,18 +25,30 @@ from tidegate.compiled.kernel import part
 from tidegate.estimate import frequency
 from tidegate.shed.shed_records import AGE, DIMPPROB, PROB, SIMP, SIMPPROB, VALUE
 
-EVERY = 64  # tuples between two plans
+EVERY = 64  # tuples between two plans, at least
 REMEMBERED = 16  # plans after which an arrival counts half
 CLEARLY_FASTER = 1.1
 
 
 @part
+def see(rule, queues, lanes, stream, clock):
+    """Count an arrival; before that, plan anew if it begins an instant and EVERY tuples came."""
+    if rule[0].until_plan <= 0 and clock > rule[0].instant:
+        make(rule, queues, lanes)
+    rule[0].instant = clock
+    rule[0].until_plan -= 1
+    queues[stream].arrived += 1.0
+
+
+@part
 def make(rule, queues, lanes):
-    """Plan for both streams; called every EVERY tuples."""
+    """Plan for both streams."""
     kind = rule[0].kind
+    all_came = min(queues[0].arrived, queues[1].arrived) > 0.0
     for stream in range(len(queues)):
         other = 1 - stream
-        ours, theirs = queues[stream].arrived, queues[other].arrived
+        ours = queues[stream].arrived if all_came else 1.0
+        theirs = queues[other].arrived if all_came else 1.0
         queues[stream].precedence = 0
         queues[stream].factor = 1.0
         if kind == VALUE or kind == SIMP or rule[0].statistics == frequency.GIVEN:
@@ -43,6 +59,7 @@ def make(rule, queues, lanes):
             )
         elif kind != AGE:
             queues[stream].precedence = theirs > CLEARLY_FASTER * ours
-    for stream in range(len(queues)):
-        queues[stream].arrived *= 0.5 ** (1.0 / REMEMBERED)
-    rule[0].until_plan = EVERY
+    if all_came:
+        for stream in range(len(queues)):
+            queues[stream].arrived *= 0.5 ** (1.0 / REMEMBERED)
+        rule[0].until_plan = EVERY

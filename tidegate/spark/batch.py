@@ -7,6 +7,7 @@ push holds and end between two times, so that the cut cannot be seen in the resu
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,7 +15,7 @@ import pyarrow as pa
 
 from tidegate.spark.arrivals import Arrivals
 from tidegate.spark.code import receive_code
-from tidegate.spark.delivery import FAILED, REPORT
+from tidegate.spark.delivery import FAILED, REPORT, pieces
 from tidegate.spark.packing import decode, partitions_of_task
 from tidegate.spark.reports import count_hot_key, report_text
 from tidegate.spark.routing import Layout, Routing, bucket_spec
@@ -35,35 +36,39 @@ class BatchJoin:
     routing: Routing
     code: str | None = None  # the file with machine code that came with the query
 
-    def run(self, key: tuple[pa.Scalar, ...], packed: pa.Table) -> pa.Table:
+    def run(
+        self, key: tuple[pa.Scalar, ...], packed: Iterator[pa.RecordBatch]
+    ) -> Iterator[pa.RecordBatch]:
         """Join one bucket."""
-        from tidegate.binding.result_schema import result_schema
-        from tidegate.columns.storage import empty_table
-
         receive_code(self.code)
         layout = self.routing.layout(partitions_of_task())
         try:
-            result, report = self._joined(layout, layout.bucket_of(key[0].as_py()), packed)
+            yield from self._joined(layout, layout.bucket_of(key[0].as_py()), packed)
         except TidegateError as error:
             # Spark would print the traceback before the sentence, and leave out the cause.
-            result, report = empty_table(result_schema(self.spec, self.schemas)), f"{FAILED}{error}"
-        return self._carried(result, report)
+            yield self._last(f"{FAILED}{error}")
 
-    def _joined(self, layout: Layout, bucket: int, packed: pa.Table) -> tuple[pa.Table, str]:
+    def _joined(
+        self, layout: Layout, bucket: int, packed: Iterator[pa.RecordBatch]
+    ) -> Iterator[pa.RecordBatch]:
+        """The rows of the result, as they come, then the report."""
         # Only workers that build engines load numba.
         from tidegate.binding.pieces import pieces_of
         from tidegate.engine import JoinEngine
 
-        arrivals = Arrivals.of_table(packed)
+        arrivals = Arrivals.of_table(pa.Table.from_batches(packed))
         # Pushes come in order of time, so no row needs grace.
         spec = bucket_spec(self.spec, bucket, layout.buckets).replace(lateness=0)
         engine = JoinEngine(spec, self.schemas)
         tables = {
             self.spec.streams[stream]: decode(blobs) for stream, blobs in arrivals.blobs.items()
         }
-        results = [engine.push(piece) for piece in pieces_of(spec, tables, ROWS_PER_PUSH)]
-        result = pa.concat_tables(results) if results else engine.push({})
-        return result, self._report(layout, bucket, engine, arrivals)
+        for push in pieces_of(spec, tables, ROWS_PER_PUSH):
+            for result in engine.results(push):
+                for piece in pieces(result):
+                    reports = pa.nulls(piece.num_rows, pa.string())
+                    yield from self._carried([reports, *piece.columns]).to_batches()
+        yield self._last(self._report(layout, bucket, engine, arrivals))
 
     def _report(self, layout: Layout, bucket: int, engine: Any, arrivals: Arrivals) -> str:
         stats = dict(engine.stats())
@@ -78,11 +83,15 @@ class BatchJoin:
             hot=hot, examples=examples, warnings=layout.warnings(self.spec),
         )  # fmt: skip
 
+    def _last(self, report: str) -> pa.RecordBatch:
+        """The row with the report."""
+        from tidegate.binding.result_schema import result_schema
+
+        nothing = [pa.nulls(1, field.type) for field in result_schema(self.spec, self.schemas)]
+        return self._carried([pa.array([report]), *nothing]).to_batches()[0]
+
     @staticmethod
-    def _carried(result: pa.Table, report: str) -> pa.Table:
-        """The rows of the result, then the report, under the names of `Delivery.carried`."""
-        names = [REPORT, *(f"c{place}" for place in range(result.num_columns))]
-        rows = pa.table([pa.nulls(result.num_rows, pa.string()), *result.columns], names=names)
-        nothing = [pa.nulls(1, field.type) for field in result.schema]
-        last = pa.table([pa.array([report]), *nothing], names=names)
-        return pa.concat_tables([rows, last.cast(rows.schema)])
+    def _carried(columns: list[Any]) -> pa.Table:
+        """A report and columns of the result, under the names of `Delivery.carried`."""
+        names = [REPORT, *(f"c{place}" for place in range(len(columns) - 1))]
+        return pa.table(columns, names=names)

@@ -40,7 +40,7 @@ from typing import Any, Protocol
 import pyarrow as pa
 
 from tidegate.spark.engines import Entry, Push, Resident
-from tidegate.spark.sealing import sealed, unsealed
+from tidegate.spark.sealing import reading, sealed, unsealed
 from tidegate.spec import JoinSpec, TidegateError
 
 # 1 had neither lengths nor checksums, and was never released.
@@ -56,6 +56,8 @@ SMALLEST_LOG_BYTES = 1_000_000
 # one row from the far future that keeps a whole entry, and all after it, alive.
 EXACT_LOG_BYTES = 8_000_000
 EXACT_LOG_FACTOR = 4
+# Nothing is compressed further than this.
+MOST_PRESSED = 100_000
 # Replaying costs about a millisecond per push, however small.
 LONGEST_LOG = 512
 
@@ -118,7 +120,8 @@ class Meta:
     @classmethod
     def from_bytes(cls, stored: bytes) -> Meta:
         """Read the record, refusing what another version of the library wrote."""
-        plain = json.loads(unseal(stored, META))
+        with reading(META):
+            plain = dict(json.loads(unseal(stored, META)))
         unknown = set(plain) - {field.name for field in dataclasses.fields(cls)}
         if unknown:
             raise TidegateError(
@@ -126,7 +129,25 @@ class Meta:
                 f"{', '.join(sorted(unknown))}); use that version, or start from a new checkpoint "
                 "location"
             )
-        return cls(**plain)
+        with reading(META):
+            meta = cls(**plain)
+            meta.check()
+        return meta
+
+    def check(self) -> None:
+        """An error unless the numbers of segments can be what they say."""
+        places = (self.snapshot_begin, self.snapshot_end, self.log_begin, self.end)
+        sizes = (self.snapshot_bytes, self.log_bytes, self.log_pushes, self.logged_bytes)
+        if not all(type(n) is int for n in (*places, *sizes, self.batch, self.watermark)):
+            raise TypeError("a number is not one")
+        if not (min(places + sizes) >= 0 and list(places) == sorted(places)):
+            raise ValueError("its segments are not in order")
+        if not all(type(text) is str for text in (self.fingerprint, self.token)):
+            raise TypeError("a text is not one")
+        if not all(type(n) in (int, float) for n in self.stats.values()):
+            raise TypeError("a count is not a number")
+        if type(self.notes) is not dict:
+            raise TypeError("its notes are missing")
 
 
 class BucketStore:
@@ -162,8 +183,9 @@ class BucketStore:
 
     def origin(self) -> dict[str, str]:
         """What the state was made for."""
-        plain: dict[str, str] = json.loads(self._get(ORIGIN))
-        return plain
+        with reading(ORIGIN):
+            plain: dict[str, str] = dict(json.loads(self._get(ORIGIN)))
+            return plain
 
     def rebuild(self, meta: Meta) -> Resident:
         """Make the stored engine: restore its snapshot and replay the log."""
@@ -171,12 +193,17 @@ class BucketStore:
 
         pieces = [self._get(n) for n in range(meta.snapshot_begin, meta.snapshot_end)]
         if pieces:
-            engine = JoinEngine.restore(unpressed(b"".join(pieces)), self._spec)
+            with reading(meta.snapshot_begin):
+                snapshot = unpressed(b"".join(pieces))
+            engine = JoinEngine.restore(snapshot, self._spec)
         else:
             engine = JoinEngine(self._spec, self._schemas)
         resident = Resident(engine, self._spec.streams)
         for push, entry in read_log(meta, self._get):
-            engine.push(push.tables(self._spec.streams), watermark=push.watermark)
+            with reading(entry.end - 1):
+                tables = push.tables(self._spec.streams)
+            for _ in engine.results(tables, watermark=push.watermark):
+                pass
             resident.entries.append(entry)
         return resident
 
@@ -240,6 +267,8 @@ def pressed(snapshot: bytes) -> bytes:
 def unpressed(stored: bytes) -> bytes:
     """A snapshot as the engine wrote it."""
     length = int.from_bytes(stored[:8], "big")
+    if length > MOST_PRESSED * len(stored):
+        raise ValueError(f"a snapshot of {length} bytes does not fit into {len(stored)}")
     snapshot: bytes = pa.Codec("zstd").decompress(stored[8:], length, asbytes=True)
     return snapshot
 
@@ -279,18 +308,29 @@ def read_log(meta: Meta, segment: Callable[[int], bytes]) -> Iterator[tuple[Push
     """Read the log, oldest push first."""
     end = meta.log_begin
     while end < meta.end:
-        frames = [segment(end)]
-        notes = _notes(frames[0])
-        frames += [segment(end + further) for further in range(1, notes["frames"])]
-        end += len(frames)
-        push = Push(_blobs(frames), notes["watermark"])
-        yield push, Entry(end, sum(map(len, frames)), notes["expires"])
+        with reading(end):
+            frames = [segment(end)]
+            notes = _notes(frames[0])
+            if not 1 <= notes["frames"] <= meta.end - end:
+                raise ValueError(f"a push of {notes['frames']} frames")
+            frames += [segment(end + further) for further in range(1, notes["frames"])]
+            push = Push(_blobs(frames), _moment(notes["watermark"]))
+            entry = Entry(end + len(frames), sum(map(len, frames)), _moment(notes["expires"]))
+        end = entry.end
+        yield push, entry
+
+
+def _moment(number: Any) -> int | None:
+    if number is not None and not (type(number) is int and abs(number) < 2**63):
+        raise ValueError(f"{number!r} is no time")
+    return number
 
 
 def _blobs(frames: Sequence[bytes]) -> dict[int, list[Any]]:
     blobs: dict[int, list[Any]] = {}
     for frame in frames:
         table = pa.ipc.open_stream(frame).read_all()
+        table.validate(full=True)
         for stream, blob in zip(table["stream"], table["blob"], strict=True):
             blobs.setdefault(stream.as_py(), []).append(blob.as_buffer())
     return blobs

@@ -10,7 +10,7 @@ from __future__ import annotations
 import threading
 import time
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -56,6 +56,8 @@ class Push:
 
     def tables(self, streams: Sequence[str]) -> dict[str, pa.Table]:
         """Read the rows, by stream name, as the engine takes them."""
+        if not all(0 <= stream < len(streams) for stream in self.blobs):
+            raise ValueError(f"streams {sorted(self.blobs)} of {len(streams)}")
         return {streams[stream]: self.table(stream) for stream in self.blobs}
 
     def table(self, stream: int) -> pa.Table:
@@ -65,14 +67,17 @@ class Push:
 
 @dataclass
 class Outcome:
-    """What a push gave: result rows in pieces, the engine's numbers around it, dead entries."""
+    """What a push gave besides its results: the engine's numbers around it, dead entries."""
 
     before: dict[str, float]
     after: dict[str, float]
     seconds: dict[str, float]
     examples: list[str]
     expired: list[Entry] = field(default_factory=list)
-    results: list[pa.Table] = field(default_factory=list)
+
+
+# Results in pieces, each made when it is asked for, and in the end what the push gave besides.
+Taking = Generator[pa.Table, None, Outcome]
 
 
 @dataclass
@@ -85,22 +90,26 @@ class Resident:
     entries: deque[Entry] = field(default_factory=deque)
     used: float = field(default_factory=time.monotonic)
 
-    def take(self, push: Push, entry: Entry | None, forget_before: int | None) -> Outcome:
+    def take(self, push: Push, entry: Entry | None, forget_before: int | None) -> Taking:
         """Push into the engine; log the push as `entry`, and drop entries that have expired."""
-        clock = [time.perf_counter()]
+        began = time.perf_counter()
         tables = push.tables(self.streams)
-        clock.append(time.perf_counter())
+        seconds = {"seconds_decode": time.perf_counter() - began, "seconds_engine": 0.0}
         before = self.engine.stats()
-        result = self.engine.push(tables, watermark=push.watermark)
+        results = self.engine.results(tables, watermark=push.watermark)
+        piece: pa.Table | None = None
+        while True:
+            began = time.perf_counter()
+            piece = next(results, None)
+            seconds["seconds_engine"] += time.perf_counter() - began
+            if piece is None:
+                break
+            yield from pieces(piece)
         after = self.engine.stats()
-        clock.append(time.perf_counter())
-        steps = ("seconds_decode", "seconds_engine")
-        seconds = {step: clock[i + 1] - clock[i] for i, step in enumerate(steps)}
         if entry is not None:
             self.entries.append(entry)
         examples = [str(row) for row in self.engine.rejected_examples()][:5]
-        expired = self._forget(forget_before)
-        return Outcome(before, after, seconds, examples, expired, list(pieces(result)))
+        return Outcome(before, after, seconds, examples, self._forget(forget_before))
 
     def snapshot(self) -> bytes:
         """Write the engine as one blob, which takes the place of the log."""

@@ -8,7 +8,8 @@ or holds another version, the caller rebuilds from the state store, as after any
 
 A process that keeps engines listens on a socket in a folder that only its own user can enter, among
 Spark's local files, which Spark removes. A message is a JSON text followed by blobs; nothing is
-unpickled. A claim lasts as long as its connection: if that breaks, the engine is forgotten.
+unpickled. Results come in pieces, one message each. A claim lasts as long as its connection: if
+that breaks, the engine is forgotten.
 """
 
 from __future__ import annotations
@@ -21,12 +22,12 @@ import socket
 import struct
 import tempfile
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
 from tidegate.compiled.places import private_folder
-from tidegate.spark.engines import EngineKey, Entry, Outcome, Push, Resident, Residents
+from tidegate.spark.engines import EngineKey, Entry, Outcome, Push, Resident, Residents, Taking
 from tidegate.spark.packing import decode, encode
 from tidegate.spec import TidegateError
 
@@ -49,7 +50,7 @@ class LostEngineError(Exception):
 class Home(Protocol):
     """Where the engine of a bucket lives, claimed for the length of one task."""
 
-    def take(self, push: Push, entry: Entry | None, forget_before: int | None) -> Outcome:
+    def take(self, push: Push, entry: Entry | None, forget_before: int | None) -> Taking:
         """Push into the engine, as `Resident.take` does."""
 
     def snapshot(self) -> bytes:
@@ -81,17 +82,25 @@ class There:
     def __init__(self, wire: Wire) -> None:
         self._wire = wire
 
-    def take(self, push: Push, entry: Entry | None, forget_before: int | None) -> Outcome:
-        """Let the other process push."""
+    def take(self, push: Push, entry: Entry | None, forget_before: int | None) -> Taking:
+        """Let the other process push.
+
+        A piece is given out when the next message is there: so an engine that is lost before its
+        second piece was lost before anything was given out, and the push can be made elsewhere.
+        """
         streams = [stream for stream, blobs in push.blobs.items() for _ in blobs]
         blobs = [blob for blobs in push.blobs.values() for blob in blobs]
         order = {
             "do": "take", "streams": streams, "watermark": push.watermark, "entry": entry,
             "forget_before": forget_before,
         }  # fmt: skip
-        answer, results = self._ask(order, blobs)
+        answer, piece = self._ask(order, blobs)
+        while piece:
+            table = decode(piece)
+            answer, piece = self._answer()
+            yield table
         answer["expired"] = [Entry(*fields) for fields in answer["expired"]]
-        return Outcome(**answer, results=[decode([blob]) for blob in results])
+        return Outcome(**answer)
 
     def snapshot(self) -> bytes:
         """Let the other process write its engine."""
@@ -104,18 +113,27 @@ class There:
         self._wire.close()
 
     def _ask(self, order: dict[str, Any], blobs: Sequence[Any] = ()) -> tuple[Any, list[bytes]]:
-        try:
+        with self._closed_by_failures():
             self._wire.send(order, blobs)
-            answer, results = self._wire.receive()
+        return self._answer()
+
+    def _answer(self) -> tuple[Any, list[bytes]]:
+        with self._closed_by_failures():
+            answer, blobs = self._wire.receive()
+        if "error" in answer:
+            self._wire.close()
+            raise (TidegateError if answer["told"] else RuntimeError)(answer["error"])
+        return answer, blobs
+
+    @contextlib.contextmanager
+    def _closed_by_failures(self) -> Iterator[None]:
+        try:
+            yield
         except (OSError, EOFError, ValueError) as error:
             # Closed on this side too: the other process then forgets an engine whose push may be
             # half done, and a second attempt on the same connection fails at once.
             self._wire.close()
-            raise LostEngineError(str(error)) from error
-        if "error" in answer:
-            self._wire.close()
-            raise (TidegateError if answer["told"] else RuntimeError)(answer["error"])
-        return answer, results
+            raise LostEngineError(f"the process with the engine is gone ({error})") from error
 
 
 class Wire:
@@ -259,31 +277,39 @@ def _serve(wire: Wire) -> None:
                 residents.keep(key, resident)
                 wire.send({})
                 break
-            wire.send(*_answer(resident, order, blobs))
+            _answer(wire, resident, order, blobs)
 
 
-def _answer(
-    resident: Resident, order: dict[str, Any], blobs: list[bytes]
-) -> tuple[dict[str, Any], list[Any]]:
+def _answer(wire: Wire, resident: Resident, order: dict[str, Any], blobs: list[bytes]) -> None:
     try:
         if order["do"] == "snapshot":
-            return {}, [resident.snapshot()]
-        return _taken(resident, order, blobs)
+            wire.send({}, [resident.snapshot()])
+        else:
+            _send_results(wire, resident, order, blobs)
+    except OSError:
+        raise  # the task that asked is gone
     except Exception as error:
         # The task that asked must fail with the engine's own words.
         if isinstance(error, TidegateError):
-            return {"error": str(error), "told": True}, []
-        return {"error": f"{type(error).__name__}: {error}", "told": False}, []
+            wire.send({"error": str(error), "told": True})
+        else:
+            wire.send({"error": f"{type(error).__name__}: {error}", "told": False})
 
 
-def _taken(
-    resident: Resident, order: dict[str, Any], blobs: list[bytes]
-) -> tuple[dict[str, Any], list[Any]]:
+def _send_results(
+    wire: Wire, resident: Resident, order: dict[str, Any], blobs: list[bytes]
+) -> None:
+    """Push, and send each piece of the results when it is there, then what the push gave."""
     grouped: dict[int, list[bytes]] = {}
     for stream, blob in zip(order["streams"], blobs, strict=True):
         grouped.setdefault(stream, []).append(blob)
     entry = None if order["entry"] is None else Entry(*order["entry"])
-    outcome = resident.take(Push(grouped, order["watermark"]), entry, order["forget_before"])
-    fields = {f.name: getattr(outcome, f.name) for f in dataclasses.fields(outcome)}
-    # Read at once by a process of this machine: compressing would cost more than it saves.
-    return fields, [encode(piece, compression=None) for piece in fields.pop("results")]
+    taking = resident.take(Push(grouped, order["watermark"]), entry, order["forget_before"])
+    while True:
+        try:
+            piece = next(taking)
+        except StopIteration as end:
+            wire.send(dataclasses.asdict(end.value) | {"expired": end.value.expired})
+            return
+        # Read at once by a process of this machine: compressing would cost more than it saves.
+        wire.send({}, [encode(piece, compression=None)])

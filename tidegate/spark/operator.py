@@ -11,9 +11,10 @@ import functools
 import inspect
 import logging
 import uuid
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
+import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql import types as T  # noqa: N812
@@ -219,12 +220,15 @@ def _batch(
     join = BatchJoin(inputs.spec, inputs.arrow_schemas, routing, code)
     # Arrow carries nested columns too, so results never travel as blobs here.
     delivery = Delivery(schema, direct=True)
-    # Spark counts the arguments of what it is given, and would count `self`.
-    joined = (
-        _packed(inputs, routing)
-        .groupBy("label")
-        .applyInArrow(lambda key, packed: join.run(key, packed), delivery.carried)
-    )
+
+    # Spark counts the arguments of what it is given, and would count `self`. Their types tell it
+    # that results come one by one.
+    def run(
+        key: tuple[pa.Scalar, ...], packed: Iterator[pa.RecordBatch]
+    ) -> Iterator[pa.RecordBatch]:
+        return join.run(key, packed)
+
+    joined = _packed(inputs, routing).groupBy("label").applyInArrow(run, delivery.carried)
     return delivery.rows(observed(joined, reports.observation))
 
 

@@ -23,7 +23,7 @@ from tidegate.spark.arrivals import Arrivals
 from tidegate.spark.bucket_store import BucketStore, Meta, write_frames
 from tidegate.spark.code import receive_code
 from tidegate.spark.delivery import Delivery
-from tidegate.spark.engines import EngineKey, Entry, Outcome, Push
+from tidegate.spark.engines import EngineKey, Entry, Outcome, Push, Taking
 from tidegate.spark.exchange import Here, Home, LostEngineError, find
 from tidegate.spark.fingerprint import explain_change, fingerprint
 from tidegate.spark.packing import NEVER, partitions_of_task
@@ -70,12 +70,13 @@ def _frames(
     work = BucketWork(plan, layout, label, meta, segments)
     current = timers.getCurrentWatermarkInMs() if plan.clocked else None
     batch = int(_property("streaming.sql.batchId") or 0)
-    pieces = work.join(Arrivals.gather(rows), batch, current)
-    began = time.perf_counter()
-    # Spark goes on with the results while the state is being written.
-    for piece in pieces:
+    seconds = 0.0
+    # Spark goes on with the results while more are made and the state is being written.
+    for piece in work.join(Arrivals.gather(rows), batch, current):
+        began = time.perf_counter()
         yield plan.delivery.results(piece)
-    work.settle(seconds_deliver=time.perf_counter() - began)
+        seconds += time.perf_counter() - began
+    work.settle(seconds_deliver=seconds)
     yield plan.delivery.report(work.report())
 
 
@@ -96,8 +97,8 @@ class BucketWork:
         self._outcome: Outcome | None = None
         self._frames: list[bytes] = []
 
-    def join(self, arrivals: Arrivals, batch: int, current: int | None) -> list[pa.Table]:
-        """Take the arrivals into the engine and return the results, in pieces."""
+    def join(self, arrivals: Arrivals, batch: int, current: int | None) -> Iterator[pa.Table]:
+        """Take the arrivals into the engine: the results in pieces, each when it is asked for."""
         started = time.perf_counter()
         meta = self._record = self._open()
         late = None if current is None else late_watermark(meta, batch, current)
@@ -107,13 +108,10 @@ class BucketWork:
         self._home = find(self._key, meta.token)
         if self._home is None and push.blobs:
             self._home = self._rebuilt()
+        self._add("seconds_state", time.perf_counter() - started)
         if self._home is not None:
-            self._take(push, self._expiry(arrivals))
+            self._outcome = yield from self._take(push, self._expiry(arrivals))
         meta.batch, meta.watermark = batch, current or 0
-        outcome = self._outcome
-        busy = 0.0 if outcome is None else sum(outcome.seconds.values())
-        self._add("seconds_state", time.perf_counter() - started - busy)
-        return [] if outcome is None else outcome.results
 
     def settle(self, seconds_deliver: float = 0.0) -> None:
         """Take the change of the engine into the state; the next micro-batch may then find it."""
@@ -156,19 +154,30 @@ class BucketWork:
         LOG.info("bucket %d: building its engine from %d stored bytes", self._bucket, stored)
         return Here(self._key, self._store.rebuild(self._record))
 
-    def _take(self, push: Push, expires: int | None) -> None:
-        """Push into the engine."""
+    def _take(self, push: Push, expires: int | None) -> Taking:
+        """Push into the engine; if it is lost before it gave anything, into a rebuilt one."""
         assert self._home is not None
         meta = self._record
         frames = self._frames = write_frames(push, expires)
         size = sum(map(len, frames))
         entry = Entry(meta.end + len(frames), size, expires) if frames else None
         forget_before = push.watermark if self._store.forgets else None
-        try:
-            self._outcome = self._home.take(push, entry, forget_before)
-        except LostEngineError:
-            self._home = self._rebuilt()
-            self._outcome = self._home.take(push, entry, forget_before)
+        taking = self._home.take(push, entry, forget_before)
+        given = False
+        while True:
+            try:
+                piece = next(taking)
+            except StopIteration as end:
+                outcome: Outcome = end.value
+                return outcome
+            except LostEngineError:
+                if given:
+                    raise  # Spark has some of the results: it must run the task again
+                self._home = self._rebuilt()
+                taking = self._home.take(push, entry, forget_before)
+                continue
+            given = True
+            yield piece
 
     def _write(self, home: Home, outcome: Outcome) -> None:
         """Write the push into the log, and remove what is no longer needed."""

@@ -14,6 +14,10 @@ from __future__ import annotations
 
 import hashlib
 import struct
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pyarrow as pa
 
 from tidegate.spec import TidegateError
 
@@ -49,6 +53,21 @@ def unsealed(stored: bytes, number: int, oldest: int, newest: int) -> bytes:
     if _checksum(body, number) != checksum:
         raise TidegateError(_damaged(number, "does not match its checksum"))
     return body
+
+
+@contextmanager
+def reading(number: int) -> Iterator[None]:
+    """What cannot be read, or does not fit, behind a right checksum too, is damage."""
+    try:
+        yield
+    except TidegateError:
+        raise
+    except (
+        ArithmeticError, AttributeError, LookupError, MemoryError, OSError, pa.ArrowException,
+        RecursionError, TypeError, ValueError,
+    ) as error:  # fmt: skip
+        said = (str(error).splitlines() or [""])[0]
+        raise TidegateError(_damaged(number, f"cannot be read ({said})")) from error
 
 
 def _checksum(body: bytes, number: int) -> bytes:

@@ -1,0 +1,13 @@
+"""A small hunt; `python -m tests.hunt` runs larger ones."""
+
+from __future__ import annotations
+
+from hunt import hunt
+
+CASES = 200
+
+
+def test_nothing_is_found() -> None:
+    found = hunt(1, CASES)
+    assert found.cases.total() == CASES
+    assert found.findings == [], found.table()
