@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 from tidegate.planner.engine_accesses import FIRST_SLOTS
 
-SLOT_BYTES = 52  # time, key, address, links, places in the lines
+SLOT_BYTES = 40  # time, key, address, links, places in the lines
 HASH_SLOT_BYTES = 8  # ends of buckets, if either window is hashed
 TREE_ROW_BYTES = {"B": 64, "T": 28}
 PAYLOAD_FACTOR = 1.1  # rows that have died and were not moved yet
