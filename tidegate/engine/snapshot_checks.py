@@ -267,9 +267,12 @@ def _check_rates(shed: Shed, line: NDArray[np.int64]) -> None:
     require(1 <= rates.clock[match_rate.HURRY] <= learning.MOST_HURRY, "a rate is wrong")
     require(rates.clock[match_rate.UNFITTED] >= 0, "a count is negative")
     require((rates.activity <= now).all(), "a time is out of range")
+    # What matches nothing is exposed to nothing, and has numbers of whoever had its slot before.
+    keyed = members.key != frequency.NO_KEY
+    line, members = line[keyed], members[keyed]
     seen, waits, ages = rates.exposed[line].T
     opposite = shed.queues.seen[1 - members.stream]
     require(((seen >= 0) & (seen <= opposite)).all(), "a count is negative")
     require(((waits <= now) & (waits > now - FAR)).all(), "a time is out of range")
-    young = (ages >= members.born) & (ages <= shed.queues.now[members.stream])
-    require((young | (members.key == frequency.NO_KEY)).all(), "a time is out of range")
+    newest = shed.queues.now[members.stream]
+    require(((ages >= members.born) & (ages <= newest)).all(), "a time is out of range")
