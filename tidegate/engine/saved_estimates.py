@@ -132,7 +132,8 @@ def _rescale(shed: Shed, state: State, scale: int) -> None:
             shed.frequency.log["moment"][stream] *= scale
             if valued:
                 its = (shed.members.order >= 0) & (shed.members.stream == stream)
-                shed.rates.exposed[its, 2] *= scale
+                exposed = shed.rates.exposed[: len(its)]  # it has two rows at least
+                exposed[its, 2] *= scale
     if valued and shed.rates.span[1] >= 0:
         activity, clock = shed.rates.activity, shed.rates.clock
         activity[activity != match_rate.NEVER] *= scale
