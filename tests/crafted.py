@@ -60,6 +60,7 @@ SCENARIOS: dict[str, tg.JoinSpec] = {
     "instant": spec(ties="instant", memory=12, policy="value", importance="weight"),
     "bytes": spec(memory="1 MB", policy="value", importance="weight"),
     "counted": spec(memory=12, policy="value", within=tg.rows(15)),
+    "nulls": spec(on="text", memory=30, policy="value", split="shared"),
     **{
         f"policy {name}": spec(memory=12, policy=policy, importance="weight")
         for name, policy in POLICIES.items()

@@ -94,7 +94,8 @@ CONTAINERS: tuple[Callable[[pa.Table, Random], Any], ...] = (
 
 def in_polars(tables: Sequence[pa.Table]) -> Sequence[Any]:
     """As frames of polars, if it has all the types; dates in milliseconds would become times."""
-    if any(pa.date64() in table.schema.types for table in tables):
+    kinds = {kind for table in tables for kind in table.schema.types}
+    if any(kind == pa.date64() or pa.types.is_decimal256(kind) for kind in kinds):
         return tables
     try:
         return [pl.from_arrow(table) for table in tables]

@@ -176,6 +176,16 @@ def test_polars_objects_are_refused_by_name() -> None:
         tg.JoinEngine(SPEC).push({"left": frame})
 
 
+def test_what_polars_cannot_hand_over_is_refused() -> None:
+    """It takes an empty column of wide decimals, and panics when it is asked for it."""
+    columns = {"t": pa.int64(), "k": pa.int64(), "p": pa.decimal256(50, 2)}
+    frame = pl.from_arrow(pa.schema(columns).empty_table())
+    engine = tg.JoinEngine(SPEC)
+    with pytest.raises(tg.TidegateError, match="polars cannot hand over the columns of stream"):
+        engine.push({"left": frame})
+    assert engine.stats()["rows_in"] == 0
+
+
 PANDAS: dict[str, pd.Series] = {
     "numbers": pd.Series([1, 2, 3]),
     **{kind: pd.Series([1, 2, None], dtype=kind) for kind in (

@@ -281,3 +281,18 @@ def test_what_is_no_table_is_refused_in_one_sentence(given: Any) -> None:
         tg.JoinEngine(engine.spec, given or 5)
     lazy = pl.LazyFrame({"t": [1], "k": [1]})
     assert engine.push({"left": lazy, "right": lazy}).num_rows == 1
+
+
+@pytest.mark.parametrize("memory", [0, 1, 2])
+def test_times_become_finer_under_the_smallest_budgets(memory: int) -> None:
+    """A second stream in nanoseconds, while next to nothing is retained."""
+    spec = tg.JoinSpec(on="k", time="t", within="5 s", memory=memory, policy="value")
+    tables = {
+        unit: pa.table({"t": pa.array([scale, scale], pa.timestamp(unit)), "k": [1, 1]})
+        for unit, scale in (("us", 10**6), ("ns", 10**9))
+    }
+    known = {"left": tables["us"].schema, "right": tables["ns"].schema}
+    engine, other = tg.JoinEngine(spec), tg.JoinEngine(spec, known)
+    for push in ({"left": tables["us"]}, {"right": tables["ns"]}):
+        assert engine.push(push).num_rows == other.push(push).num_rows
+    assert engine.stats()["memory_rows"] == other.stats()["memory_rows"] == memory

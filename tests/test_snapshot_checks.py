@@ -8,7 +8,9 @@ import sys
 from pathlib import Path
 
 import pytest
-from crafted import SCENARIOS
+from crafted import SCENARIOS, rows
+
+import tidegate as tg
 
 TESTS = Path(__file__).parent
 # Others differ in what was learned only; `python crafted.py SCENARIO 1` tries all changes.
@@ -28,3 +30,16 @@ def test_crafted_snapshots_are_refused_or_work(scenario: str) -> None:
     answer = json.loads(ended.stdout)
     assert answer["wrong"] == []
     assert answer["refused"] > answer["read"] / 2 > 0
+
+
+@pytest.mark.parametrize("scenario", SCENARIOS)
+def test_snapshots_of_every_moment_are_read(scenario: str) -> None:
+    """What an engine wrote is never taken for damage; slots and keys are used again and again."""
+    engine = tg.JoinEngine(SCENARIOS[scenario])
+    for begin in range(0, 300, 10):
+        left, right = rows(begin, 1, 12), rows(begin, 2, 24 if begin % 40 else 6)
+        engine.push({"left": left, "right": right})
+        restored = tg.JoinEngine.restore(engine.snapshot())
+        before, after = engine.stats(), restored.stats()
+        assert all(before[name] == after[name] for name in before if "bytes" not in name)
+        engine = restored if begin % 30 == 0 else engine

@@ -74,7 +74,14 @@ def _from_polars(frame: Any, stream: str) -> pa.Table:
                 f"column {name!r} of stream {stream!r} has the polars type {kind}, which Arrow "
                 "does not have; cast it to numbers, strings or lists of these"
             )
-    return pa.table(frame)
+    try:
+        return pa.table(frame)
+    except pl.exceptions.PanicException as error:
+        reason = (str(error).splitlines() or [""])[0]
+        raise TidegateError(
+            f"polars cannot hand over the columns of stream {stream!r} ({reason}); cast those of "
+            "unusual types, such as decimals of more than 38 digits"
+        ) from error
 
 
 def _like(table: pa.Table, known: pa.Schema, is_inferred: bool) -> pa.Table:

@@ -268,7 +268,7 @@ def check_counted(
 
 
 def _check_rates(shed: Shed, line: NDArray[np.int64]) -> None:
-    rates, notes = shed.rates, shed.members.notes[line]
+    rates = shed.rates
     for part in (rates.trials, rates.hits):
         require((part >= 0).all(), "a count is negative")
     for name in ("level_rate", "age_rate", "wait_rate", "wait_worth", "weight", "level"):
@@ -279,9 +279,10 @@ def _check_rates(shed: Shed, line: NDArray[np.int64]) -> None:
     require(1 <= rates.clock[match_rate.HURRY] <= learning.MOST_HURRY, "a rate is wrong")
     require(rates.clock[match_rate.UNFITTED] >= 0, "a count is negative")
     require((rates.activity <= now).all(), "a time is out of range")
-    waits = rates.exposed["moment"][line]
+    # What matches nothing is exposed to nothing, and has numbers of whoever had its slot before.
+    line = line[shed.members.key[line] != frequency.NO_KEY]
+    waits, newest = rates.exposed["moment"][line], shed.queues.now[shed.members.notes.stream[line]]
     require(((waits <= now) & (waits > now - FAR)).all(), "a time is out of range")
     ages = rates.aged[line] if len(rates.aged) > 1 else waits
-    born, key = shed.members.born[line], shed.members.key[line]
-    young = (ages >= born) & (ages <= shed.queues.now[notes.stream])
-    require((young | (key == frequency.NO_KEY)).all(), "a time is out of range")
+    young = (ages >= shed.members.born[line]) & (ages <= newest)
+    require(young.all(), "a time is out of range")
