@@ -75,8 +75,8 @@ def test_rare_keys_fade_when_their_table_is_full(codes: list[int], room: int) ->
         assert book.counts[key, 1] == known.get(code, 0.0)
         book.counts[key, 1] += 1.0
         count = float(book.counts[key, 1])
-        if code not in known and 8 * (len(known) + 1) > 7 * room:
-            while 4 * len(known) > 3 * room:
+        if code not in known and 4 * (len(known) + 1) > 3 * room:
+            while 2 * len(known) > room:
                 known = {c: faded(n) for c, n in known.items() if faded(n) >= 0.75}
         frequency.let_go(book, key)
         known[code] = count

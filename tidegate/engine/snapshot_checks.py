@@ -264,7 +264,7 @@ def check_counted(
         require(saved["rare.tallies"].size == len(marks) * streams, "its rare keys do not add up")
         require(marks.all() and len(np.unique(marks)) == len(marks), "a rare key is there twice")
         most = int(book.book[0].most_rare)
-        require(8 * len(marks) <= 7 * room and room <= max(2, most), "it has too many rare keys")
+        require(4 * len(marks) <= 3 * room and room <= max(2, most), "it has too many rare keys")
 
 
 def _check_rates(shed: Shed, line: NDArray[np.int64]) -> None:

@@ -79,6 +79,7 @@ class Frequency(NamedTuple):
 
     book: Any  # [0]
     table: NDArray[np.int32]  # open addressing: place -> key, -1: empty
+    homes: NDArray[np.uint32]  # [place]: the hash of that key
     keys: Any
     counts: NDArray[np.float64]  # [key, stream]
     marks: NDArray[np.uint32]  # open addressing: hashes of rare keys, 0: empty
@@ -114,7 +115,7 @@ def empty(
     rare = min(FIRST_RARE, int(book[0].most_rare))
     return Frequency(
         book=book,
-        table=_places(keys + 1),
+        **_places(keys + 1),
         keys=columns["keys"],
         counts=columns["counts"],
         **_rare_lines(rare, streams),
@@ -129,15 +130,19 @@ def _rare_lines(lines: int, streams: int) -> dict[str, Any]:
     return {"marks": columns["marks"][:, 0], "tallies": columns["tallies"]}
 
 
-def _places(keys: int) -> NDArray[np.int32]:
-    return np.full(keys + keys // 2 + 16, -1, np.int32)
+def _places(keys: int) -> dict[str, Any]:
+    """An empty table: a key and its hash stand side by side, so that a search reads one line."""
+    places = keys + keys // 2 + 16
+    columns = layout.beside(places, table=(np.int32, 1), homes=(np.uint32, 1))
+    columns["table"][:] = -1
+    return {name: column[:, 0] for name, column in columns.items()}
 
 
 def grown(frequency: Frequency, columns: dict[str, Any]) -> Frequency:
     """The same counts, and what else is known by key, in a larger block; a key keeps its number."""
     layout.copy(frequency.keys, columns["keys"])
     bigger = frequency._replace(
-        keys=columns["keys"], counts=columns["counts"], table=_places(len(columns["keys"]))
+        keys=columns["keys"], counts=columns["counts"], **_places(len(columns["keys"]))
     )
     rebuild(bigger)
     return bigger
@@ -205,19 +210,22 @@ def rebuild(book):
         table[place] = -1
     for key in range(1, book.book[0].fresh):
         if keys[key].next_free == -1:
-            place = place_of(len(table), mark_of(keys[key].code))
+            mark = mark_of(keys[key].code)
+            place = place_of(len(table), mark)
             while table[place] >= 0:
                 place = following(place, len(table))
             table[place] = key
+            book.homes[place] = np.uint32(mark)
 
 
 @kernel
 def find(book, code):
     """The key of a code, or FULL if it has no record."""
     table, keys = book.table, book.keys
-    place = place_of(len(table), mark_of(code))
+    mark = mark_of(code)
+    place = place_of(len(table), mark)
     while table[place] >= 0:
-        if keys[table[place]].code == code:
+        if book.homes[place] == mark and keys[table[place]].code == code:
             return np.int64(table[place])
         place = following(place, len(table))
     return np.int64(FULL)
@@ -226,10 +234,10 @@ def find(book, code):
 @part
 def find_marked(book, mark):
     """A key with this hash that has a record, or FULL."""
-    table, keys = book.table, book.keys
+    table = book.table
     place = place_of(len(table), mark)
     while table[place] >= 0:
-        if mark_of(keys[table[place]].code) == mark:
+        if book.homes[place] == mark:
             return np.int64(table[place])
         place = following(place, len(table))
     return np.int64(FULL)
@@ -242,7 +250,7 @@ def find_or_add(book, code):
     mark = mark_of(code)
     place = place_of(len(table), mark)
     while table[place] >= 0:
-        if keys[table[place]].code == code:
+        if book.homes[place] == mark and keys[table[place]].code == code:
             return np.int64(table[place])
         place = following(place, len(table))
     key = np.int64(head.first_free)
@@ -259,6 +267,7 @@ def find_or_add(book, code):
     for stream in range(book.counts.shape[1]):
         book.counts[key, stream] = 0.0
     table[place] = key
+    book.homes[place] = np.uint32(mark)
     head.used += 1
     if head.rare > 0:
         _read_rare(book, mark, key)
@@ -268,7 +277,7 @@ def find_or_add(book, code):
 @part
 def _drop(book, key):
     """Take a key out of the table; the ones behind it move up, so that no search stops early."""
-    table, keys, head = book.table, book.keys, book.book[0]
+    table, homes, keys, head = book.table, book.homes, book.keys, book.book[0]
     places = len(table)
     place = place_of(places, mark_of(keys[key].code))
     while table[place] != key:
@@ -276,9 +285,10 @@ def _drop(book, key):
     hole = place
     place = following(place, places)
     while table[place] >= 0:
-        home = place_of(places, mark_of(keys[table[place]].code))
+        home = place_of(places, np.int64(homes[place]))
         if ahead_of(place, home, places) >= ahead_of(place, hole, places):
             table[hole] = table[place]
+            homes[hole] = homes[place]
             hole = place
         place = following(place, places)
     table[hole] = -1
@@ -362,7 +372,7 @@ def _write_rare(book, key):
             _forget(book, place)
         return
     if book.marks[place] == 0:
-        if 8 * (book.book[0].rare + 1) > 7 * len(book.marks):
+        if 4 * (book.book[0].rare + 1) > 3 * len(book.marks):
             _purge(book)
             place = _find_rare(book, mark)
         book.marks[place] = np.uint32(mark)
@@ -386,8 +396,8 @@ def _enter_all(book, marks, tallies):
 
 @part
 def _purge(book):
-    """Let rare keys fade until an eighth of their table is free again."""
-    while 4 * book.book[0].rare > 3 * len(book.marks):
+    """Let rare keys fade until half of their table is free again: searches in a full one are long."""
+    while 2 * book.book[0].rare > len(book.marks):
         fade_rare(book)
 
 
@@ -417,7 +427,7 @@ def needs_lines(book):
     since any number of them can become rare by one arrival."""
     lines = len(book.marks)
     known = book.book[0].rare + book.book[0].used
-    return 4 * known > 3 * lines and lines < book.book[0].most_rare
+    return 4 * (known + 1) > 3 * lines and lines < book.book[0].most_rare
 
 
 # --- fading and the log ------------------------------------------------------------------

@@ -25,7 +25,7 @@ import numpy as np
 from tidegate.compiled.kernel import inlined, kernel, part
 from tidegate.shed import queue
 
-NEAR = 1024  # room of the near tier: 28 kB
+NEAR = 1024  # room of the near tier: 32 kB
 _FEWEST = 16  # entries that any queue has room for
 _FILL = NEAR // 2
 _SAMPLE = 128

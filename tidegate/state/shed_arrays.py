@@ -366,7 +366,7 @@ def slot_bytes(shed: Shed) -> int:
     if rule.standing != BY_AGE:
         size += queue.ENTRY.itemsize * 3 // 2
     if rule.keyed:
-        size += int(shed.frequency.keys.strides[0]) + 6  # of its key, and places in the table
+        size += int(shed.frequency.keys.strides[0]) + 12  # of its key, and places in the table
     return size
 
 
