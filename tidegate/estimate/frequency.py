@@ -396,7 +396,7 @@ def _enter_all(book, marks, tallies):
 
 @part
 def _purge(book):
-    """Let rare keys fade until half of their table is free again: searches in a full one are long."""
+    """Let rare keys fade until half of their table is free: in a full one searches are long."""
     while 2 * book.book[0].rare > len(book.marks):
         fade_rare(book)
 
