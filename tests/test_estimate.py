@@ -324,3 +324,9 @@ def test_a_group_has_its_first_at_the_root(steps: list[tuple[bool, int]]) -> Non
             root = groups.remove(members, root, inside.pop(number % len(inside)))
         first = min(inside, key=lambda s: (members.basis[s], s), default=groups.NOBODY)
         assert root == first
+
+
+@given(st.lists(st.integers(-(2**63), 2**63 - 1), min_size=1, max_size=20))
+def test_hashes_are_the_same_one_by_one(codes: list[int]) -> None:
+    numbers = np.array(codes, np.int64)
+    assert frequency.marks_of(numbers).tolist() == [frequency.mark_of(code) for code in numbers]

@@ -171,6 +171,7 @@ def _run(
         "memory": spec.memory,
         "policy": None if spec.memory is None else spec.policy,
         "memory_rows_peak": stats[PEAK],
+        "memory_bytes_peak": stats["memory_bytes_peak"],
         "rows_per_second": round(rows_per_second, 1),
         "stats": dict(stats),
     }
@@ -190,7 +191,7 @@ def _show(runs: list[dict[str, Any]], sentence: str) -> None:
 
     table = Table(show_edge=False)
     table.add_column("remembered")
-    for title in ("results kept", "importance kept", "auctions at peak", "rows/s"):
+    for title in ("results kept", "importance kept", "auctions at peak", "MB at peak", "rows/s"):
         table.add_column(title, justify="right")
     for run, (_, _, title) in zip(runs, RUNS, strict=True):
         table.add_row(
@@ -198,6 +199,7 @@ def _show(runs: list[dict[str, Any]], sentence: str) -> None:
             f"{run['results_kept']:.1%}",
             f"{run['importance_kept']:.1%}",
             f"{run['memory_rows_peak']:,.0f}",
+            f"{run['memory_bytes_peak'] / 1e6:,.1f}",
             f"{run['rows_per_second']:,.0f}",
         )
     screen = console()

@@ -218,19 +218,19 @@ def _recount(shed: Shed, saved: dict[str, Any], state: State, line: Any) -> Shed
     for stream in range(streams):
         logged = _marks_in_log(saved, stream)
         if not is_same:
-            by_mark = dict(zip(_marks(codes[old]).tolist(), _marks(fresh[1:]), strict=True))
+            by_mark = dict(
+                zip(
+                    frequency.marks_of(codes[old]).tolist(),
+                    frequency.marks_of(fresh[1:]),
+                    strict=True,
+                )
+            )
             logged = np.array([by_mark.get(mark, 0) for mark in logged.tolist()], np.uint32)
         length = min(len(logged), book.log.shape[1])
         book.pages[stream].length = length
         book.log["moment"][stream, :length] = saved[f"log.{stream}.moment"][-length or None :]
         book.log["mark"][stream, :length] = logged[-length or None :]
     return shed._replace(frequency=book)
-
-
-def _marks(codes: Any) -> Any:
-    marks = np.zeros(len(codes), np.uint32)
-    frequency.write_marks(np.ascontiguousarray(codes), marks)
-    return marks
 
 
 def _rare_of(saved: dict[str, Any], has_member: Any, counts: Any) -> tuple[Any, Any, int]:
@@ -242,11 +242,11 @@ def _rare_of(saved: dict[str, Any], has_member: Any, counts: Any) -> tuple[Any, 
     is_rare[frequency.NO_KEY] = False
     is_rare &= (counts * frequency.PARTS >= 1).any(axis=1)
     parts = np.minimum(counts[is_rare] * frequency.PARTS, 65_535).astype(np.uint16)
-    return _marks(saved["keys.code"][is_rare]), parts, 2 * int(is_rare.sum())
+    return frequency.marks_of(saved["keys.code"][is_rare]), parts, 2 * int(is_rare.sum())
 
 
 def _marks_in_log(saved: dict[str, Any], stream: int) -> Any:
     if f"log.{stream}.mark" in saved:
         return saved[f"log.{stream}.mark"]
     keys = saved[f"log.{stream}.key"]
-    return np.where(keys == frequency.NO_KEY, 0, _marks(saved["keys.code"])[keys])
+    return np.where(keys == frequency.NO_KEY, 0, frequency.marks_of(saved["keys.code"])[keys])

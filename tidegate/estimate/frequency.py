@@ -159,7 +159,8 @@ def with_rare(frequency: Frequency, rare: int, marks: Any, tallies: Any) -> Freq
     streams = frequency.tallies.shape[1]
     bigger = frequency._replace(**_rare_lines(rare, streams))
     bigger.book[0].rare = 0
-    _enter_all(bigger, marks, tallies)
+    # Copies, so that all callers hand over arrays of one type.
+    _enter_all(bigger, np.array(marks), np.array(tallies))
     return bigger
 
 
@@ -175,11 +176,12 @@ def mark_of(code):
     return max(np.int64(1), np.int64(mixed >> _HALF))
 
 
-@kernel
-def write_marks(codes, marks):
-    """The hashes of many codes."""
-    for at in range(len(codes)):
-        marks[at] = mark_of(codes[at])
+def marks_of(codes: NDArray[np.int64]) -> NDArray[np.uint32]:
+    """The hashes of many codes; see `mark_of`."""
+    mixed = codes.astype(np.int64).view(np.uint64)
+    for factor in (_MIX_1, _MIX_2):
+        mixed = (mixed ^ (mixed >> _ODD)) * factor
+    return np.maximum(1, mixed >> _HALF).astype(np.uint32)
 
 
 @inlined
