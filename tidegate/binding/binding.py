@@ -2,7 +2,7 @@
 
 Law: everything that depends on column types is decided here, once per set of schemas, and checked
 with an error that names the column and what would be right. A stream whose schema is not known yet
-takes part in nothing; when it comes, the binding is made anew.
+takes part in nothing; when it comes, a new binding replaces this one.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""The common case of a two-way join: equal keys, time windows, no budget, nobody comes late.
+"""The common case of a two-way join: equal keys, time windows, no budget, all in order.
 
 Law: the same steps on the same state as `arrival`, so either loop can go on where the other
 stopped. What is left out is only what cannot happen here: everybody leaves at the head of its line,
-whoever is retained after expiry is in the window of the arrival, and no predicate is left to check
+what is retained after expiry is in the window of the arrival, and no predicate is left to check
 after the key.
 
 It is a loop of its own because it is worth it: see `python -m benchmarks equi_join`. A line without

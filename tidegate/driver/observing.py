@@ -1,7 +1,7 @@
 """What shedding learns from an arrival and from whom it meets.
 
-Law: every arrival that is taken is seen once, before it is admitted or refused; whoever it met is
-told once. Without a budget none of this is compiled.
+Law: every arrival that is taken is seen once, before it is admitted or refused; the tuples
+that it met are updated once. Without a budget none of this is compiled.
 """
 
 from __future__ import annotations

@@ -150,7 +150,7 @@ def warm_around_victim(state, shed, stream):
 
 @inlined
 def warm_expiring_members(state, shed, stream):
-    """The heads of a stream's line leave next, if nobody evicts them before."""
+    """The heads of a stream's line leave next, unless they are evicted before."""
     lane = state.lanes[stream]
     if lane.begin + FAR < lane.end:
         slot = np.int64(state.lines[lane.begin + FAR])

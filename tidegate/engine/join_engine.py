@@ -244,7 +244,7 @@ class JoinEngine:
         return binding
 
     def _rebind(self, binding: Binding) -> None:
-        """Take a new binding into use; what is retained already gets its numbers anew.
+        """Take a new binding into use; what is retained is encoded again.
 
         That happens when a stream shows its columns after others were pushed: what is retained is
         written down under the old binding and read back under the new one.

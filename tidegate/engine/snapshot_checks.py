@@ -34,7 +34,7 @@ _RAW = (
 
 
 def damaged(what: str) -> TidegateError:
-    """The error for a snapshot that nobody's snapshot() returned."""
+    """The error for a snapshot that snapshot() did not return."""
     return TidegateError(f"the snapshot is damaged: {what}; restore an older one")
 
 
@@ -279,7 +279,7 @@ def _check_rates(shed: Shed, line: NDArray[np.int64]) -> None:
     require(1 <= rates.clock[match_rate.HURRY] <= learning.MOST_HURRY, "a rate is wrong")
     require(rates.clock[match_rate.UNFITTED] >= 0, "a count is negative")
     require((rates.activity <= now).all(), "a time is out of range")
-    # What matches nothing is exposed to nothing, and has numbers of whoever had its slot before.
+    # What matches nothing is exposed to nothing; its slot has the numbers of an earlier tuple.
     line = line[shed.members.key[line] != frequency.NO_KEY]
     waits, newest = rates.exposed["moment"][line], shed.queues.now[shed.members.notes.stream[line]]
     require(((waits <= now) & (waits > now - FAR)).all(), "a time is out of range")

@@ -418,7 +418,7 @@ def fade_rare(book):
         for stream in range(tallies.shape[1]):
             most = max(most, np.int64(tallies[place, stream]))
         if marks[place] != 0 and most < _FADED_AWAY:
-            _forget(book, place)  # whoever stood behind may stand here now
+            _forget(book, place)  # one that stood behind may stand here now
         else:
             place += 1
 

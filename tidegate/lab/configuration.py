@@ -2,7 +2,7 @@
 
 Law: a configuration says all that decides its result and nothing else, as plain JSON; equal text
 means equal result under the same version of the code. The version is a digest of the sources that
-decide results, so that a change of a chart's colour computes nothing anew.
+decide results, so that a change of a chart's colour recomputes nothing.
 """
 
 from __future__ import annotations

@@ -38,7 +38,7 @@ _LEARNING = (
     "and time, where a fixed rule is right from the first tuple on"
 )
 _STALE = (
-    "scores are made anew up to 64 times in a window, so that a fall of worth is noticed late "
+    "scores are recomputed up to 64 times in a window, so that a fall of worth is noticed late "
     "(with fewer refreshes VALUE fell further behind)"
 )
 

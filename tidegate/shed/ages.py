@@ -1,4 +1,4 @@
-"""Tuples in stages of age: whoever goes is the oldest or the youngest of a stage.
+"""Tuples in stages of age: the victim is the oldest or the youngest of a stage.
 
 Law: the members of a stream stand in one list by arrival; a stage is a stretch of it, all tuples of
 one bucket of ages. A tuple's worth is that of its stage. Inside a stage where worth rises with age

@@ -30,7 +30,7 @@ GROUP = np.dtype(
 def short(order):
     """The end of an order: enough to tell the entries of one key apart that are worth the same.
 
-    Should two agree, both count as live, and whoever comes to the top first is put right.
+    Should two agree, both count as live, and the one that comes to the top first is corrected.
     """
     return np.int32(order & np.int64(0x7FFFFFFF))
 

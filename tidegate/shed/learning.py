@@ -55,7 +55,7 @@ def fit(shed):
 
 @part
 def refresh(shed, combine, weighed):
-    """Make all scores of VALUE anew: O(M), and so done every M tuples; where worth moves with age
+    """Recompute all scores of VALUE: O(M), and so done every M tuples; where worth moves with age
     or wait also up to 64 times in a window, as `hurry` says."""
     if match_rate.is_due(shed.rates):
         exposure.account_all(shed)
@@ -81,7 +81,7 @@ def refresh(shed, combine, weighed):
 
 @part
 def next_hurry(hurry, moved, looked):
-    """How often in a window scores are made anew: more often if many of them have moved since the
+    """How often in a window scores are recomputed: more often if many of them have moved since the
     last time, less often if few have."""
     if 8 * moved > looked:
         return min(MOST_HURRY, 2 * hurry)

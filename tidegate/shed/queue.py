@@ -2,7 +2,7 @@
 
 Law: the top is the entry with the smallest (priority, basis, order of arrival), and no two entries
 of different tuples share an order. Entries are never searched for: one that no longer says what its
-holder says is *dead*, and whoever finds it at the top drops it. So which entry is the first live
+holder says is *dead*, and is dropped when it comes to the top. So which entry is the first live
 one depends on what the holders say alone, never on how the heap was built.
 
 Four children to a node and the keys inside the entries: going down one level reads 128 adjacent

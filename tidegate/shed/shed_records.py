@@ -46,9 +46,9 @@ RULE = np.dtype(
         ("faded", np.int64),  # moment of the last fading
         ("fade_after", np.int64),  # moments
         ("quiet", np.int64),  # tuples since then
-        ("refresh", np.int64),  # tuples until all scores are made anew
+        ("refresh", np.int64),  # tuples until all scores are recomputed
         ("planned", np.int64),  # split="auto": one pool, shared out by what streams earn
-        ("until_plan", np.int64),  # tuples until the shares are planned anew
+        ("until_plan", np.int64),  # tuples until the next plan of the shares
         ("instant", np.int64),  # the clock at the last tuple
     ]
 )
@@ -80,7 +80,7 @@ QUEUE = np.dtype(
         (
             "precedence",
             np.int64,
-        ),  # split="auto": whoever stands lower goes first, whatever its worth
+        ),  # split="auto": the stream with less of it goes first, whatever its tuples are worth
         ("factor", np.float64),  # split="auto": from priorities to results per unit of time
     ]
 )

@@ -32,7 +32,7 @@ CLEARLY_FASTER = 1.1
 
 @part
 def see(rule, queues, lanes, stream, clock):
-    """Count an arrival; before that, plan anew if it begins an instant and EVERY tuples came."""
+    """Count an arrival; before that, plan again if it begins an instant and EVERY tuples came."""
     if rule[0].until_plan <= 0 and clock > rule[0].instant:
         make(rule, queues, lanes)
     rule[0].instant = clock

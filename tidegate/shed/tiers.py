@@ -146,7 +146,7 @@ def push(queues, heaps, stream, priority, basis, order, holder):
 
 @part
 def _give_up_near(line, heap):
-    """A full near tier goes to the middle one; it is filled anew when it is needed."""
+    """A full near tier goes to the middle one; it is filled again when it is needed."""
     end = NEAR + line.count - line.near
     for at in range(line.near):
         queue.copy(heap, end + at, at)

@@ -1,7 +1,7 @@
 """What a tuple is worth under each policy.
 
-Law: a policy is one number, its priority, made of importance, matches and age; whoever has the
-smallest (priority, basis, order of arrival) goes. `m` is the count of the tuple's key on the
+Law: a policy is one number, its priority, made of importance, matches and age; the tuple with
+the smallest (priority, basis, order of arrival) goes. `m` is the count of the tuple's key on the
 opposite stream (`estimate.frequency`); `imp` its importance.
 
 `random`          chance: what is retained is a uniform sample of the window

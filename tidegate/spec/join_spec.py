@@ -255,7 +255,7 @@ class JoinSpec(ComparedByMeaning):
         return with_bucket(choose_policy(self.policy), self.streams, self.windows)
 
     def replace(self, **changes: Any) -> JoinSpec:
-        """Return a copy with some fields changed, validated anew."""
+        """Return a copy with some fields changed, validated again."""
         refuse_unknown(changes, field_names(self), "JoinSpec")
         return dataclasses.replace(self, **changes)
 
