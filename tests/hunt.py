@@ -529,6 +529,8 @@ class Hunt:
             self._note(begin, f"the process ended with {code}")
             begin += 1
         process.wait()
+        if process.stdout is not None:
+            process.stdout.close()
         return begin
 
     def _note(self, number: int, said: str) -> None:

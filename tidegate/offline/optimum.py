@@ -1,8 +1,8 @@
 """`tidegate.optimum`: the best result under a budget, and the schedule that gives it.
 
-Law: what is returned can be had. The schedule says for every tuple until when it is kept; what
-keeps to it stays inside the memory after every tuple and gets exactly this result. No policy gets
-more (`method="flow"` and `"dp"` are proven optimal; so is "esja", the paper's larger network).
+Law: what is returned can be had. The schedule says for every tuple until when it is kept; a join
+that keeps to it stays inside the memory after every tuple and gets exactly this result. No policy
+gets more (`method="flow"` and `"dp"` are proven optimal; so is "esja", the paper's larger network).
 """
 
 from __future__ import annotations

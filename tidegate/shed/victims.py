@@ -18,9 +18,8 @@ from tidegate.windows.lifetime import ORDINARY
 
 NOBODY = -1
 AHEAD = 8  # entries: far enough to hide a cache miss
-_SMALLEST_SCALE = (
-    1e-280  # stored priorities grow as the scale falls; before they overflow it starts at 1 again
-)
+# Stored priorities grow as the scale falls; before they overflow it starts at 1 again.
+_SMALLEST_SCALE = 1e-280
 
 
 @part
