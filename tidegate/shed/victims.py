@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from tidegate.compiled import layout
-from tidegate.compiled.kernel import inlined, part
+from tidegate.compiled.kernel import inlined, kernel, part
 from tidegate.shed import groups, tiers, worth
 from tidegate.shed.members import basis_at, is_one
 from tidegate.shed.shed_records import BY_KEY
@@ -47,6 +47,18 @@ def rebuild_by_key(rule, queues, heaps, members, groups_, counts, stream):
             group.queued = worth.group_priority(rule, part, basis)
             group.queued_order = groups.short(order)
             tiers.append(queues, heaps, stream, group.queued, basis, order, key)
+
+
+@kernel
+def drop_dead(shed, stream):
+    """The same queue without its dead entries."""
+    if shed.rule[0].standing == BY_KEY:
+        rebuild_by_key(
+            shed.rule, shed.queues, shed.heaps, shed.members, shed.groups, shed.frequency.counts,
+            stream,
+        )  # fmt: skip
+    else:
+        rebuild_by_tuple(shed.queues, shed.heaps, shed.members, stream)
 
 
 @inlined

@@ -18,7 +18,7 @@ from tidegate.compiled import layout
 from tidegate.compiled.kernel import kernel
 from tidegate.compiled.layout import records
 from tidegate.estimate import age_curve, frequency, importance, match_rate
-from tidegate.shed import ages, budget, members, queue, recipes, shed_records, tiers
+from tidegate.shed import ages, budget, members, queue, recipes, shed_records, tiers, victims
 from tidegate.shed.groups import GROUP
 from tidegate.shed.shed_records import BY_AGE, BY_KEY, BY_TUPLE, QUEUE, RULE, Shed
 from tidegate.spec import JoinSpec, TidegateError
@@ -347,6 +347,9 @@ def with_even_queues(shed: Shed, slots: int) -> Shed:
     """The same, each queue with room as its stream needs it now."""
     length = tiers.length_for(slots, len(shed.queues))
     starts = np.array(tiers.starts_for(shed.queues.members.tolist(), length), np.int64)
+    for stream, room in enumerate(np.diff(starts) - tiers.NEAR):
+        if shed.queues[stream].count > room:
+            victims.drop_dead(shed, stream)
     heaps = records(queue.ENTRY, length)
     tiers.move_all(shed.queues, shed.heaps, starts, heaps)
     return shed._replace(heaps=heaps)
