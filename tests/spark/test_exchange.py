@@ -91,7 +91,7 @@ def test_pushes_travel(process: subprocess.Popen[str]) -> None:
 def test_pieces_travel_one_by_one(process: subprocess.Popen[str]) -> None:
     home = exchange.find(KEY, "first")
     assert isinstance(home, There)
-    many = push([1] * 700)
+    many = push([1] * 1300)
     pieces, _ = taken(Resident(JoinEngine(SPEC), SPEC.streams).take(many, None, None))
     assert len(pieces) > 10
     taking = home.take(many, None, None)
