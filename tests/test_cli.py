@@ -349,7 +349,8 @@ def test_demo_keeps_no_less_value_than_chance(capsys: pytest.CaptureFixture[str]
 def test_demo_shows_a_table(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["demo", "--rows", "5000", "--no-spark"]) == 0
     printed = capsys.readouterr()
-    assert "importance kept" in printed.out
+    assert "Kept of the results and of their importance" in printed.out
+    assert "MB" in printed.out
     assert "1,000 auctions" in printed.err
 
 

@@ -189,9 +189,10 @@ def _conclusion(runs: list[dict[str, Any]]) -> str:
 def _show(runs: list[dict[str, Any]], sentence: str) -> None:
     from rich.table import Table
 
-    table = Table(show_edge=False)
+    title = "Kept of the results and of their importance; memory at its peak"
+    table = Table(show_edge=False, title=title, title_justify="left")
     table.add_column("remembered")
-    for title in ("results kept", "importance kept", "auctions at peak", "MB at peak", "rows/s"):
+    for title in ("results", "importance", "auctions", "MB", "rows/s"):
         table.add_column(title, justify="right")
     for run, (_, _, title) in zip(runs, RUNS, strict=True):
         table.add_row(
