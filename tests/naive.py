@@ -159,6 +159,19 @@ def is_result(spec: JoinSpec, combination: Sequence[Arrival]) -> bool:
 # --- the join ----------------------------------------------------------------------------
 
 
+def capacity_of(spec: JoinSpec, stream: int) -> float:
+    """How many tuples of a stream, or of all that share its memory, may be retained."""
+    memory, count = spec.memory_rows, len(spec.streams)
+    if memory is None:
+        return math.inf
+    if spec.split_rows is not None:
+        return spec.split_rows[stream]
+    if spec.split in ("shared", "auto"):
+        return memory
+    # An even split that leaves a rest: earlier streams get one tuple more.
+    return memory // count + (1 if stream < memory % count else 0)
+
+
 class NaiveJoin:
     """The window join, tuple after tuple, over any number of streams."""
 
@@ -324,15 +337,7 @@ class NaiveJoin:
         return self.alive if self.spec.split in ("shared", "auto") else self.alive_of(stream)
 
     def capacity(self, stream: int) -> float:
-        memory, count = self.spec.memory_rows, len(self.spec.streams)
-        if memory is None:
-            return math.inf
-        if self.spec.split_rows is not None:
-            return self.spec.split_rows[stream]
-        if self.spec.split in ("shared", "auto"):
-            return memory
-        # An even split of an odd memory: earlier streams get the extra tuple.
-        return memory // count + (1 if stream < memory % count else 0)
+        return capacity_of(self.spec, stream)
 
     def victim(self, pool: list[Arrival], arrival: Arrival) -> Arrival:
         policy = self.spec.policy_choice.name

@@ -32,7 +32,16 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from naive import TIME_LIMIT, Arrival, Row, length, missing, output_importance, plain
+from naive import (
+    TIME_LIMIT,
+    Arrival,
+    Row,
+    capacity_of,
+    length,
+    missing,
+    output_importance,
+    plain,
+)
 
 from tidegate.spec import Equal, JoinSpec, Window
 
@@ -347,15 +356,7 @@ class ManyJoin:
         return [x for x in self.alive if x.stream == stream]
 
     def capacity(self, stream: int) -> float:
-        memory, count = self.spec.memory_rows, len(self.spec.streams)
-        if memory is None:
-            return math.inf
-        if self.spec.split_rows is not None:
-            return self.spec.split_rows[stream]
-        if self.spec.split in ("shared", "auto"):
-            return memory
-        # An even split that leaves a rest: earlier streams get one tuple more.
-        return memory // count + (1 if stream < memory % count else 0)
+        return capacity_of(self.spec, stream)
 
     def stats(self) -> dict[str, float]:
         """The account, under the names the engine uses: total, and `name_stream`."""

@@ -12,6 +12,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from tidegate.planner import drawing
 from tidegate.spec import TidegateError
 
 Record = Mapping[str, Any]
@@ -71,7 +72,7 @@ def lines(
     points: bool = True,
 ) -> Chart:
     """One line per policy. Records hold x, y and `policy`; retained variants are dashed."""
-    alt = _altair()
+    alt = drawing.altair()
     rows = [_split_variant(record) for record in records]
     names = [name for name in COLOURS if any(row["policy"] == name for row in rows)]
     extra = sorted({row["policy"] for row in rows} - set(names))
@@ -104,7 +105,7 @@ def lines(
 
 def curve(records: Sequence[Record], *, x: str, y: str, x_title: str, y_title: str) -> Chart:
     """One filled curve; records with a `mark` get a vertical line that says so."""
-    alt = _altair()
+    alt = drawing.altair()
     marks = [dict(record) for record in records if record.get("mark")]
     area = (
         alt.Chart(alt.Data(values=[dict(record) for record in records if not record.get("mark")]))
@@ -134,7 +135,7 @@ def heat(
     low_is_good: bool = False,
 ) -> Chart:
     """A table of numbers, coloured by size; records with `chosen` are framed."""
-    alt = _altair()
+    alt = drawing.altair()
     base = alt.Chart(alt.Data(values=[dict(record) for record in records])).encode(
         x=alt.X(f"{x}:O", title=x_title, axis=alt.Axis(labelAngle=0), sort=_seen(records, x)),
         y=alt.Y(f"{y}:O", title=y_title, sort="descending"),
@@ -160,7 +161,7 @@ def bars(
     records: Sequence[Record], *, x: str, y: str, x_title: str, facet: str | None = None
 ) -> Chart:
     """Horizontal bars, one for each name in `y`, with the number at the end."""
-    alt = _altair()
+    alt = drawing.altair()
     # The name on the axis keeps the variant: without it the bars of two variants would stack.
     rows = [{**_split_variant(record, y), "label": record[y]} for record in records]
     order = list(dict.fromkeys(record[y] for record in records))
@@ -186,7 +187,7 @@ def bars(
 
 def svg(chart: Chart) -> str:
     """The chart as one SVG element whose names clash with no other chart of the page."""
-    drawn = _vl_convert().vegalite_to_svg(chart)
+    drawn = drawing.vl_convert().vegalite_to_svg(chart)
     # Clip paths are called clip0, clip1, ... in every drawing; a page with many needs its own.
     mark = f"c{hashlib.sha256(drawn.encode()).hexdigest()[:8]}"
     drawn = re.sub(r'(id="|url\(#)(clip|gradient)', rf"\g<1>{mark}\g<2>", drawn)
@@ -195,14 +196,14 @@ def svg(chart: Chart) -> str:
 
 def png(chart: Chart, scale: float = 1.5) -> bytes:
     """The chart as a picture."""
-    drawn: bytes = _vl_convert().vegalite_to_png(chart, scale=scale)
+    drawn: bytes = drawing.vl_convert().vegalite_to_png(chart, scale=scale)
     return drawn
 
 
 def can_draw() -> bool:
     """Whether the libraries that draw are installed."""
     try:
-        _altair(), _vl_convert()
+        drawing.altair(), drawing.vl_convert()
     except TidegateError:
         return False
     return True
@@ -225,13 +226,13 @@ _DASH_TEXT = (
 
 def _dashes(rows: Sequence[Record]) -> Any:
     seen = [kind for kind in _DASH if any(row["line"] == kind for row in rows)]
-    return _altair().Scale(domain=seen, range=[_DASH[kind] for kind in seen])
+    return drawing.altair().Scale(domain=seen, range=[_DASH[kind] for kind in seen])
 
 
 def _dash_key(rows: Sequence[Record]) -> Any:
     if not any(row["line"] == "retained" for row in rows):
         return None
-    return _altair().Legend(
+    return drawing.altair().Legend(
         labelExpr=_DASH_TEXT,
         labelLimit=220,
         symbolType="stroke",
@@ -264,19 +265,3 @@ def _themed(chart: Any) -> Chart:
     }
     specification: Chart = chart.to_dict(validate=False)
     return {**specification, "config": config}
-
-
-def _altair() -> Any:
-    try:
-        import altair
-    except ModuleNotFoundError:
-        raise TidegateError("charts need altair; install tidegate[charts]") from None
-    return altair
-
-
-def _vl_convert() -> Any:
-    try:
-        import vl_convert
-    except ModuleNotFoundError:
-        raise TidegateError("drawing needs vl-convert-python; install tidegate[charts]") from None
-    return vl_convert

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from html import escape
 from typing import TYPE_CHECKING, Any
 
+from tidegate.planner import drawing
 from tidegate.planner.structures import INDEX_NAMES
 from tidegate.spec import TidegateError
 
@@ -136,7 +137,7 @@ def _cost_table(plan: Plan, cell: str) -> str:
 
 def chart(plan: Plan) -> dict[str, Any]:
     """Two charts side by side: what each pair costs, and the results left with less."""
-    alt = _altair()
+    alt = drawing.altair()
     unit, scale = ("µs of CPU", 1e6) if plan.weights.unit == "s" else ("cost", 1.0)
     costs = [
         {
@@ -207,27 +208,11 @@ _THEME = {
 
 def svg(plan: Plan) -> str:
     """The chart as an SVG element."""
-    drawn: str = _vl_convert().vegalite_to_svg(chart(plan))
+    drawn: str = drawing.vl_convert().vegalite_to_svg(chart(plan))
     return drawn[drawn.index("<svg") :]
 
 
 def png(plan: Plan) -> bytes:
     """The chart as a picture."""
-    drawn: bytes = _vl_convert().vegalite_to_png(chart(plan), scale=1.5)
+    drawn: bytes = drawing.vl_convert().vegalite_to_png(chart(plan), scale=1.5)
     return drawn
-
-
-def _altair() -> Any:
-    try:
-        import altair
-    except ModuleNotFoundError:
-        raise TidegateError("charts need altair; install tidegate[charts]") from None
-    return altair
-
-
-def _vl_convert() -> Any:
-    try:
-        import vl_convert
-    except ModuleNotFoundError:
-        raise TidegateError("drawing needs vl-convert-python; install tidegate[charts]") from None
-    return vl_convert
