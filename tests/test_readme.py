@@ -46,7 +46,8 @@ def test_python_blocks() -> None:
 
 def test_planning_block() -> None:
     names: dict[str, object] = {}
-    execute(under(*PLANNING), names)
+    execute(under(*ENGINE, *PLANNING), names)  # it goes on with the streams of the engine's blocks
+    assert names["found"].exact["size"] == 3  # type: ignore[attr-defined]
     assert names["plan"].best == "TN"  # type: ignore[attr-defined]
     assert names["shares"].memory == {"orders": 35, "clicks": 25}  # type: ignore[attr-defined]
 

@@ -26,25 +26,31 @@ Entry = tuple[float, float, int, int]
 
 
 def empty_queue() -> tuple[Any, Any]:
-    heaps = np.zeros(2 * (tiers.NEAR + ROOM), queue.ENTRY).view(np.recarray)
+    length = tiers.NEAR + ROOM
+    heaps = queue.empty(2 * length, True)
     queues = np.zeros(2, QUEUE).view(np.recarray)
-    queues.start, queues.stop = (0, tiers.NEAR + ROOM), (tiers.NEAR + ROOM, len(heaps))
+    queues.start, queues.stop = (0, length), (length, 2 * length)
     return queues, heaps
+
+
+def entry_at(heaps: Any, at: int) -> Entry:
+    entry = heaps.entries[at]
+    return float(entry.priority), float(heaps.bases[at]), int(entry.order), int(entry.holder)
 
 
 def come_near(queues: Any, heaps: Any, stream: int) -> None:
     """Fill the near tier if it is empty, all entries as they are."""
     if queues[stream].near == 0 and queues[stream].count > 0:
         found = tiers.refill(queues, heaps, stream)
-        for entry in [heaps[queues[stream].start + at].copy() for at in range(found)]:
-            tiers.keep(queues, heaps, stream, *tuple(entry)[:4])
+        start = queues[stream].start
+        for entry in [entry_at(heaps, start + at) for at in range(found)]:
+            tiers.keep(queues, heaps, stream, *entry)
         tiers.end_refill(queues, heaps, stream)
 
 
 def first(queues: Any, heaps: Any, stream: int) -> Entry:
     come_near(queues, heaps, stream)
-    top = heaps[queues[stream].start]
-    return float(top.priority), float(top.basis), int(top.order), int(top.holder)
+    return entry_at(heaps, queues[stream].start)
 
 
 def random_entry(generator: np.random.Generator, order: int, floor: float) -> Entry:

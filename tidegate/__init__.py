@@ -37,6 +37,8 @@ _LAZY = {
     "regret": "tidegate.offline.regret",
     "Plan": "tidegate.planner.plan",
     "plan": "tidegate.planner.plan",
+    "WhatIf": "tidegate.planner.whatif",
+    "whatif": "tidegate.planner.whatif",
     "Memories": "tidegate.planner.allocate",
     "allocate": "tidegate.planner.allocate",
     "policies": "tidegate.shed.recipes",
@@ -59,10 +61,10 @@ _LAZY = {
 
 __all__ = [
     "Cpu", "JoinEngine", "JoinResult", "JoinSpec", "Memories", "Optimum", "Plan", "Policy",
-    "Regret", "SpecError", "TidegateError", "age", "allocate", "auto", "band", "configure", "dgl",
-    "dimpprob", "inner_product", "join", "optimum", "output", "overlap", "plan", "policies",
-    "priority", "prob", "random", "recent", "regret", "rows", "simp", "simpprob", "theta",
-    "until_expiry", "value", "window_join",
+    "Regret", "SpecError", "TidegateError", "WhatIf", "age", "allocate", "auto", "band",
+    "configure", "dgl", "dimpprob", "inner_product", "join", "optimum", "output", "overlap", "plan",
+    "policies", "priority", "prob", "random", "recent", "regret", "rows", "simp", "simpprob",
+    "theta", "until_expiry", "value", "whatif", "window_join",
 ]  # fmt: skip
 
 

@@ -32,7 +32,7 @@ GATE = np.dtype(
         ("clock", np.int64),  # largest time taken so far
         ("watermark", np.int64),  # no tuple before this will be taken
         ("external", np.int64),  # the watermark is given with each push
-        ("order", np.int64),  # tuples taken from all streams
+        ("order", np.int64),  # of the next tuple; see `state.arrays.renumber`
         ("results", np.int64),
         ("importance_out", np.float64),
         ("only_counts", np.int64),  # results are counted, not written

@@ -1,4 +1,4 @@
-"""The command line: `tidegate join | optimum | plan | demo | reproduce | bench | warm | version`.
+"""The command line: `tidegate join | whatif | optimum | plan | demo | reproduce | bench | ...`.
 
 Law: standard output carries the answer and nothing else, standard error all that is said on the
 way. Bad input ends with status 2 and one sentence, never with a traceback. A command imports what
@@ -13,7 +13,7 @@ import sys
 import typer
 from typer.main import get_command
 
-from tidegate.cli import bench, demo, join, optimum, plan, reproduce, version, warm
+from tidegate.cli import bench, demo, join, optimum, plan, reproduce, version, warm, whatif
 from tidegate.cli.screen import say
 from tidegate.compiled.versions import UntestedVersionError
 from tidegate.spec import TidegateError
@@ -31,6 +31,7 @@ app = typer.Typer(
 app.command("join")(join.join)
 app.command("optimum")(optimum.optimum)
 app.command("plan")(plan.plan)
+app.command("whatif")(whatif.whatif)
 app.command("demo")(demo.demo)
 app.command("reproduce")(reproduce.reproduce)
 app.command("bench")(bench.bench)

@@ -65,8 +65,9 @@ def beside(length: int, **columns: tuple[Any, int]) -> dict[str, Any]:
 
 
 def _stride(width: int) -> int:
-    """The least multiple of 16 that holds so many bytes; of 8, 4 or 2 a power of two."""
-    return -(-width // 16) * 16 if width > 16 else 1 << (width - 1).bit_length()
+    """The least multiple of 4 that holds so many bytes; of less than 8, a power of two. So a number
+    of 8 bytes is a field of a record, of which compiled code knows that it may stand anywhere."""
+    return -(-width // 4) * 4 if width > 8 else 1 << (width - 1).bit_length()
 
 
 def copy(old: Any, new: Any) -> None:

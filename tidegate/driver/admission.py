@@ -215,12 +215,17 @@ def victim_for(state, shed, stream, priority, basis):
                 or (
                     queues[lane].precedence == precedence
                     and budget.goes_first(
-                        its_priority, its_basis, state.notes[slot].order, least, lowest, order
+                        its_priority,
+                        its_basis,
+                        np.int64(state.notes[slot].order),
+                        least,
+                        lowest,
+                        order,
                     )
                 )
             ):
                 victim, precedence = slot, queues[lane].precedence
-                least, lowest, order = its_priority, its_basis, state.notes[slot].order
+                least, lowest, order = its_priority, its_basis, np.int64(state.notes[slot].order)
     return victim
 
 

@@ -123,7 +123,7 @@ def warm_slot(state, shed, slot):
 def warm_victim(state, shed, stream):
     """The next victim is at the top of its queue: what the entry names."""
     if shed.queues[stream].near > 0:
-        holder = np.int64(shed.heaps[shed.queues[stream].start].holder)
+        holder = np.int64(shed.heaps.entries[shed.queues[stream].start].holder)
         if shed.rule[0].standing == BY_KEY:
             layout.warm(shed.frequency.keys, holder)
         else:
@@ -134,7 +134,7 @@ def warm_victim(state, shed, stream):
 def warm_around_victim(state, shed, stream):
     """What the entry of the next victim names is near by now: what that names in turn."""
     if shed.queues[stream].near > 0:
-        holder = np.int64(shed.heaps[shed.queues[stream].start].holder)
+        holder = np.int64(shed.heaps.entries[shed.queues[stream].start].holder)
         if shed.rule[0].standing == BY_KEY:
             slot = np.int64(shed.groups[holder, stream].root)
             code = shed.frequency.keys[holder].code

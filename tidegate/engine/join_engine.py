@@ -49,7 +49,8 @@ from tidegate.state.shed_arrays import shed_of
 from tidegate.windows.arrivals import Arrivals
 
 EXAMPLES_KEPT = 3
-SLACK_IN_TUPLES = 1 / 2  # of the payload alive: how much dead payload is kept
+# How much dead payload is kept, of that alive: in an exact join, and under a budget in tuples.
+SLACK, SLACK_IN_TUPLES = 1 / 2, 1 / 3
 
 
 def check_supported(spec: JoinSpec) -> None:
@@ -126,9 +127,9 @@ class JoinEngine:
 
     def _store(self, schema: pa.Schema) -> Payload:
         """Dead payload costs rows under a budget in bytes; elsewhere moving it costs time."""
-        if self.spec.memory_bytes is None:
-            return Payload(schema, slack=SLACK_IN_TUPLES)
-        return Payload(schema, is_tight=True)
+        if self.spec.memory_bytes is not None:
+            return Payload(schema, is_tight=True)
+        return Payload(schema, slack=SLACK if self.spec.memory is None else SLACK_IN_TUPLES)
 
     # --- pushing --------------------------------------------------------------------------
 
@@ -332,6 +333,9 @@ class JoinEngine:
         work = self._work(arrivals, scratch)
         output = self._results.room(scratch)
         drive = self._driver()
+        if self._state.gate[0].order + len(arrivals.time) > arrays.MOST_ORDERS:
+            arrays.renumber(self._state)
+            shed_arrays.follow_orders(self._shed)
         need = -1
         while need != admission.DONE:
             need = int(drive(self._state, self._shed, arrivals, work, output))

@@ -32,7 +32,6 @@ _RATES = (
     "clock",
 )  # fmt: skip
 _WATCH = ("alive", "lives", "waited", "known")
-_KEYS = ("code", "next_free")
 
 
 def _parts(shed: Shed) -> dict[str, Any]:
@@ -56,8 +55,9 @@ def _counted(shed: Shed) -> dict[str, Any]:
     """What is known of keys, but for those that the user told."""
     book = shed.frequency
     fresh = int(book.book[0].fresh)
-    parts: dict[str, Any] = {f"keys.{name}": book.keys[name][:fresh] for name in _KEYS}
-    parts["counts"] = book.counts[:fresh]
+    parts: dict[str, Any] = {"keys.code": book.keys.code[:fresh]}
+    parts["keys.next_free"] = np.where(book.keys.references[:fresh] >= 0, -1, -3).astype(np.int32)
+    parts["counts"] = book.counts[:fresh].astype(np.float64)
     parts["book.statistics"] = book.book["statistics"]
     is_rare = book.marks != 0
     parts["rare.lines"] = np.array([len(book.marks)])
@@ -66,8 +66,14 @@ def _counted(shed: Shed) -> dict[str, Any]:
         for name in ("moment", "mark"):
             parts[f"log.{stream}.{name}"] = _log_of(shed, stream)[name]
     if shed.rule[0].kind == VALUE:
-        parts["rates.activity"] = shed.rates.activity[:fresh]
+        parts["rates.activity"] = _activity(shed, slice(fresh))
     return parts
+
+
+def _activity(shed: Shed, keys: slice) -> Any:
+    """When keys were last seen, and before that, side by side."""
+    activity = shed.rates.activity[keys]
+    return np.stack([activity["last"], activity["before"]], axis=1)
 
 
 def _counts_keys(shed: Shed) -> bool:
@@ -164,7 +170,8 @@ def _rescale(shed: Shed, state: State, scale: int) -> None:
                     shed.rates.aged[np.flatnonzero(its)] *= scale
     if valued and shed.rates.span[1] >= 0:
         activity, clock = shed.rates.activity, shed.rates.clock
-        activity[activity != match_rate.NEVER] *= scale
+        for moments in (activity["last"], activity["before"]):
+            moments[moments != match_rate.NEVER] *= scale
         clock[[match_rate.NOW, match_rate.REFRESHED]] *= scale
         shed.rates.exposed["moment"] *= scale
 
@@ -205,11 +212,11 @@ def _recount(shed: Shed, saved: dict[str, Any], state: State, line: Any) -> Shed
     head.statistics = saved["book.statistics"][0]
     head.used, head.fresh, head.first_free = len(old), len(old) + 1, -1
     book.keys.code[new] = fresh[1:]
-    book.keys.next_free[new] = -1
     book.keys.references[: len(old) + 1] = np.bincount(renumbered[numbers], minlength=len(old) + 1)
     book.counts[new] = counts[old]
     if shed.rule[0].kind == VALUE:
-        shed.rates.activity[new] = saved["rates.activity"].reshape(-1, 2)[old]
+        last, before = saved["rates.activity"].reshape(-1, 2)[old].T
+        shed.rates.activity["last"][new], shed.rates.activity["before"][new] = last, before
     marks, tallies, lines = _rare_of(saved, has_member, counts)
     is_same = bool((codes[old] == fresh[1:]).all())
     if is_same:

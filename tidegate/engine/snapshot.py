@@ -98,7 +98,7 @@ def _stream_table(state: State, shed: Shed | None, stream: int, payload: Payload
     line = join_state.line_of(state, stream)
     table = payload.gather(state.slots.row[line])
     notes = {"slot": pa.array(line.astype(np.int32))}
-    notes["order"] = pa.array(state.notes.order[line])
+    notes["order"] = pa.array(state.notes.order[line].astype(np.int64))
     if not state.lanes[stream].is_time_window:
         notes["mark"] = pa.array(state.numbers[line])
     if shed is not None:
@@ -281,10 +281,12 @@ def refill(
     if state.gate[0].external:
         state = arrays.with_late(state)
     _share_out_lines(state, lines)
+    orders = _orders(state, by_stream)
     for stream, table in enumerate(by_stream):
         payload = payloads[stream]
         if payload is not None and table is not None:
-            state = _refill_stream(state, shed, binding, stream, payload, table, scale)
+            order = orders[stream]
+            state = _refill_stream(state, shed, binding, stream, payload, table, order, scale)
     _chain_unused(state, saved.unused)
     indexes.reindex(state)
     if shed is not None:
@@ -322,6 +324,21 @@ def _line_of(table: pa.Table | None) -> NDArray[np.int64]:
     return table.column(_MARK + "slot").to_numpy().astype(np.int64)
 
 
+def _orders(state: State, tables: Sequence[pa.Table | None]) -> list[NDArray[np.int64]]:
+    """The orders of the rows of each stream; where they were written in more bits than they have
+    now, lower ones that say the same."""
+    given = [
+        np.zeros(0, np.int64) if table is None else table.column(_MARK + "order").to_numpy()
+        for table in tables
+    ]
+    if state.gate[0].order <= arrays.MOST_ORDERS:
+        return given
+    everyone = np.unique(np.concatenate(given))
+    state.pool[0].closed_until = 0
+    state.gate[0].order = len(everyone)
+    return [np.searchsorted(everyone, order) for order in given]
+
+
 def _capacity(saved: Saved, state: State, shed: Shed | None, used: int) -> int:
     """For how many tuples there was room, as far as that is sound."""
     most = 0
@@ -337,6 +354,7 @@ def _refill_stream(
     stream: int,
     payload: Payload,
     table: pa.Table,
+    order: NDArray[np.int64],
     scale: int,
 ) -> State:
     lane = state.lanes[stream]
@@ -346,12 +364,12 @@ def _refill_stream(
     line = notes["slot"].astype(np.int64)
     if not lane.is_time_window:
         state.numbers[line] = notes["mark"]
-    state.notes.order[line] = notes["order"]
+    state.notes.order[line] = order
     state.notes.monitor[line] = NOT_CHARGED
     if shed is not None:
         snapshot_checks.check_monitors(notes["monitor"])
         state.notes.monitor[line] = notes["monitor"]
-        for name in shed.members._fields[1:-1]:
+        for name in (name for name in _MEMBERS if name != "monitor"):
             column = getattr(shed.members, name)
             if len(column) > 1:
                 column[line] = notes[name]

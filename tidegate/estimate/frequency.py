@@ -47,8 +47,7 @@ FIRST_RARE = 256  # lines of the table of rare keys, at first
 KEY = np.dtype(
     [
         ("code", np.int64),
-        ("references", np.int32),
-        ("next_free", np.int32),  # of unused keys; -1: in use
+        ("references", np.int32),  # of an unused key: -2 - the next unused one, -1: it is the last
     ]
 )
 
@@ -81,7 +80,7 @@ class Frequency(NamedTuple):
     table: NDArray[np.int32]  # open addressing: place -> key, -1: empty
     homes: NDArray[np.uint32]  # [place]: the hash of that key
     keys: Any
-    counts: NDArray[np.float64]  # [key, stream]
+    counts: NDArray[np.float32]  # [key, stream]; exact up to a million, and read by `count_of`
     marks: NDArray[np.uint32]  # open addressing: hashes of rare keys, 0: empty
     tallies: NDArray[np.uint16]  # [place, stream]: their counts, in parts
     pages: Any  # [stream]: the part of the ring in use
@@ -91,9 +90,7 @@ class Frequency(NamedTuple):
 def block(streams: int, keys: int, **others: Any) -> dict[str, Any]:
     """The arrays `keys` and `counts` for so many keys besides NO_KEY, and others by key: all that
     is known of a key stands on one line of the cache, or two."""
-    columns = layout.beside(keys + 1, keys=(KEY, 1), counts=(np.float64, streams), **others)
-    columns["keys"].next_free = -1
-    return columns
+    return layout.beside(keys + 1, keys=(KEY, 1), counts=(np.float32, streams), **others)
 
 
 def empty(
@@ -211,7 +208,7 @@ def rebuild(book):
     for place in range(len(table)):
         table[place] = -1
     for key in range(1, book.book[0].fresh):
-        if keys[key].next_free == -1:
+        if keys[key].references >= 0:
             mark = mark_of(keys[key].code)
             place = place_of(len(table), mark)
             while table[place] >= 0:
@@ -257,7 +254,7 @@ def find_or_add(book, code):
         place = following(place, len(table))
     key = np.int64(head.first_free)
     if key >= 0:
-        head.first_free = -3 - keys[key].next_free
+        head.first_free = -2 - keys[key].references
     elif head.fresh < len(keys):
         key = np.int64(head.fresh)
         head.fresh += 1
@@ -265,7 +262,6 @@ def find_or_add(book, code):
         return np.int64(FULL)
     keys[key].code = code
     keys[key].references = 0
-    keys[key].next_free = -1
     for stream in range(book.counts.shape[1]):
         book.counts[key, stream] = 0.0
     table[place] = key
@@ -294,10 +290,15 @@ def _drop(book, key):
             hole = place
         place = following(place, places)
     table[hole] = -1
-    # A chain of unused keys; -1 says "in use", so links are stored as -3 - link.
-    keys[key].next_free = np.int32(-3 - head.first_free)
+    keys[key].references = np.int32(-2 - head.first_free)
     head.first_free = key
     head.used -= 1
+
+
+@inlined
+def count_of(counts, key, stream):
+    """How often a key came on a stream."""
+    return np.float64(counts[key, stream])
 
 
 @inlined
@@ -367,7 +368,7 @@ def _write_rare(book, key):
     mark = mark_of(book.keys[key].code)
     most = 0.0
     for stream in range(book.counts.shape[1]):
-        most = max(most, book.counts[key, stream])
+        most = max(most, count_of(book.counts, key, stream))
     place = _find_rare(book, mark)
     if most * PARTS < 1.0:
         if book.marks[place] != 0:
@@ -380,7 +381,7 @@ def _write_rare(book, key):
         book.marks[place] = np.uint32(mark)
         book.book[0].rare += 1
     for stream in range(book.tallies.shape[1]):
-        parts = min(np.int64(_MOST_PARTS), np.int64(book.counts[key, stream] * PARTS))
+        parts = min(np.int64(_MOST_PARTS), np.int64(count_of(book.counts, key, stream) * PARTS))
         book.tallies[place, stream] = np.uint16(parts)
 
 
@@ -440,10 +441,10 @@ def fade(book):
     """Lower all counts, in whole parts; forget rare keys that have faded away."""
     keys, counts = book.keys, book.counts
     for key in range(1, book.book[0].fresh):
-        if keys[key].next_free == -1:
+        if keys[key].references >= 0:
             for stream in range(counts.shape[1]):
-                counts[key, stream] = np.float64(np.int64(counts[key, stream] * PARTS) * 4 // 5)
-                counts[key, stream] /= PARTS
+                parts = np.int64(count_of(counts, key, stream) * PARTS) * 4 // 5
+                counts[key, stream] = np.float64(parts) / PARTS
     fade_rare(book)
 
 
@@ -482,7 +483,7 @@ def count_out(book, stream):
         return np.int64(NO_KEY)
     key = find_marked(book, mark)
     if key >= 0:
-        book.counts[key, stream] = max(0.0, book.counts[key, stream] - 1.0)
+        book.counts[key, stream] = max(0.0, count_of(book.counts, key, stream) - 1.0)
         return key
     place = _find_rare(book, mark)
     if book.marks[place] != 0:

@@ -72,7 +72,7 @@ class MatchRate(NamedTuple):
     weight: NDArray[np.float64]  # [stream]: arrivals, faded
     known: NDArray[np.int64]  # [stream]: was enough seen of all ages?
     clumps: NDArray[np.float64]  # [stream]: hits, their squares by arrival, the last arrival, its
-    activity: NDArray[np.int64]  # [key]: moments at which it was last seen, and before that
+    activity: Any  # [key]: see ACTIVITY
     exposed: Any  # [slot]: up to where its trials are counted, see EXPOSED
     aged: NDArray[np.int64]  # [slot], if a window is counted: the same by the clock of its age
     clock: NDArray[np.int64]  # now, of the last refresh, tuples since the last fit, refreshes
@@ -81,8 +81,10 @@ class MatchRate(NamedTuple):
     told: NDArray[np.int64]  # [0]: levels are given shares, [1]: ages are a given curve
     expected: NDArray[np.float64]  # scratch, since kernels allocate nothing: by place,
     cells: NDArray[np.int16]  # and the cells with trials
-    cell_trials: NDArray[np.float64]
 
+
+# Of a key: the moments at which it was last seen, and before that.
+ACTIVITY = np.dtype([("last", np.int64), ("before", np.int64)])
 
 # Of a retained tuple: the clock of waits, and the last bits of the number of opposite arrivals.
 EXPOSED = np.dtype([("moment", np.int64), ("seen", np.uint32)])  # 12 bytes
@@ -112,7 +114,7 @@ def empty(
         weight=np.zeros(streams, np.float64),
         known=np.zeros(streams, np.int64),
         clumps=np.zeros((streams, 4), np.float64),
-        activity=_rows(keys + 1, 2, NEVER),
+        activity=_never(keys + 1),
         exposed=records(EXPOSED, max(1, slots)),
         aged=np.zeros(max(1, counted_slots), np.int64),
         clock=np.array([0, 0, _SMALLEST_FIT, 1], np.int64),
@@ -120,7 +122,6 @@ def empty(
         told=np.zeros(2, np.int64),
         expected=np.zeros(places, np.float64),
         cells=np.zeros((LEVELS * max(1, ages) * WAITS, 3), np.int16),
-        cell_trials=np.zeros(LEVELS * max(1, ages) * WAITS, np.float64),
     )
 
 
@@ -133,12 +134,11 @@ def with_more_slots(rates: MatchRate, slots: int) -> MatchRate:
     return rates._replace(exposed=exposed, aged=aged)
 
 
-def _rows(number: int, columns: int, value: int) -> NDArray[np.int64]:
-    """Rows of numbers in a block, at least two, so that their type is that of a block's column."""
-    block = layout.beside(max(2, number), part=(np.int64, columns), rest=(np.int64, 1))
-    part: NDArray[np.int64] = block["part"]
-    part[:] = value
-    return part
+def _never(keys: int) -> Any:
+    """Keys in a block, at least two, so that their type is that of a block's column."""
+    activity = layout.beside(max(2, keys), part=(ACTIVITY, 1), rest=(np.int32, 1))["part"]
+    activity.last = activity.before = NEVER
+    return activity
 
 
 @part
@@ -174,7 +174,7 @@ def wait_end(place, span):
 @inlined
 def forget_key(rates, key):
     """The record of a key is new: its number may have belonged to another before."""
-    rates.activity[key, 0] = rates.activity[key, 1] = NEVER
+    rates.activity[key].last = rates.activity[key].before = NEVER
 
 
 @inlined
@@ -182,15 +182,16 @@ def see_key(rates, stream, key):
     """A tuple of `stream` with this key has come; the caller counts it."""
     rates.weight[stream] += 1.0
     now = rates.clock[NOW]
-    if rates.activity[key, 0] != now:
-        rates.activity[key, 1] = rates.activity[key, 0]
-        rates.activity[key, 0] = now
+    activity = rates.activity[key]
+    if activity.last != now:
+        activity.before = activity.last
+        activity.last = now
 
 
 @part
 def waited(rates, key):
     """How long a key has not been seen."""
-    last = rates.activity[key, 0]
+    last = rates.activity[key].last
     return np.int64(0) if last == NEVER else rates.clock[NOW] - last
 
 
@@ -319,12 +320,10 @@ def _gather(rates, stream):
     for level in range(LEVELS):
         for age in range(rates.trials.shape[2]):
             for wait in range(WAITS):
-                trials = np.float64(rates.trials[stream, level, age, wait])
-                if trials > 0.0:
+                if rates.trials[stream, level, age, wait] > 0:
                     rates.cells[cells, LEVEL] = level
                     rates.cells[cells, AGE] = age
                     rates.cells[cells, WAIT] = wait
-                    rates.cell_trials[cells] = trials
                     cells += 1
     return cells
 
@@ -337,7 +336,7 @@ def _expect(rates, stream, feature, cells):
         expected[place] = 0.0
     for at in range(cells):
         cell = rates.cells[at]
-        hits = rates.cell_trials[at]
+        hits = np.float64(rates.trials[stream, cell[LEVEL], cell[AGE], cell[WAIT]])
         if feature != LEVEL:
             hits *= rates.level[stream, cell[LEVEL]]
         if feature != AGE:

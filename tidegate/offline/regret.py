@@ -24,21 +24,16 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from tidegate.binding.binding import Binding
-from tidegate.binding.result_schema import bind
-from tidegate.columns.storage import some_rows
 from tidegate.engine import JoinEngine, to_arrow
 from tidegate.engine.replay import replay
-from tidegate.offline import flow
+from tidegate.offline import flow, key_sample
 from tidegate.offline.instance import Account, Instance, Progress, instance_of, shares_of
 from tidegate.offline.network import network_of
 from tidegate.offline.optimum import METHODS, solved, taken_options
-from tidegate.spec import Equal, JoinSpec, TidegateError
+from tidegate.spec import JoinSpec, TidegateError
 from tidegate.spec.units import require_name
 
-GROUPS = 200  # of keys; a sample is some of them, and their spread gives the interval
 OBJECTIVES = ("importance", "size")
-_TWO_SIDED_95 = 1.96
-_MIX = np.uint64(0x9E3779B97F4A7C15)
 
 Watch = Callable[[str], AbstractContextManager[Progress]]
 
@@ -182,15 +177,11 @@ def _estimated(
     progress: Progress | None,
 ) -> tuple[tuple[float, float], tuple[float, float], float]:
     """The optimum as shares (of size, of importance) of the exact result, and its interval."""
-    chosen = max(2, round(sample * GROUPS))
-    schemas = {name: tables[name].schema for name in spec.streams}
-    binding = bind(spec.replace(memory=None, split="auto", policy="auto"), schemas)
-    groups = _groups(tables, spec, binding)
-    some = {name: some_rows(t, pa.array(groups[name] < chosen)) for name, t in tables.items()}
-    share = chosen / GROUPS
-    small = _with_share_of_memory(spec, binding, share)
-    instance = instance_of(some, small, objective)
-    group = np.concatenate([groups[name][groups[name] < chosen] for name in spec.streams])
+    some = key_sample.sampled(tables, spec, sample)
+    share, chosen = some.share, some.chosen
+    small = _with_share_of_memory(spec, some.binding, share)
+    instance = instance_of(some.tables, small, objective)
+    group = np.concatenate([some.group[name] for name in spec.streams])
     best, profit, whole = instance.free.gain, np.zeros(chosen), np.zeros(chosen)
     taken = []
     for account in instance.accounts:
@@ -213,34 +204,18 @@ def _estimated(
         totals["importance"] / (instance.exact.importance or 1.0),
     )
     middle = best / (instance.exact.gain or 1.0)
-    # Of a ratio of sums: the spread of what each group has above its part of the ratio.
     spread = np.std(profit - middle * whole, ddof=1) * np.sqrt(chosen * (1.0 - share))
-    wide = _TWO_SIDED_95 * float(spread) / (instance.exact.gain or 1.0)
+    wide = key_sample.TWO_SIDED_95 * float(spread) / (instance.exact.gain or 1.0)
     return shares, (max(0.0, middle - wide), min(1.0, middle + wide)), share
 
 
 def _check_sample(spec: JoinSpec, sample: float) -> None:
-    if not 0 < sample <= 1:
-        raise TidegateError(f"sample {sample!r} is not a share; give more than 0 and at most 1")
-    if not any(isinstance(predicate, Equal) for predicate in spec.predicates):
-        raise TidegateError("sample needs an equality among the predicates, to take keys from")
-    if any(window.kind == "rows" for window in spec.windows):
-        raise TidegateError("sample needs time windows: a count window counts all keys")
+    key_sample.check_share(sample)
+    reason = key_sample.why_not(spec)
+    if reason is not None:
+        raise TidegateError(reason)
     if spec.memory_rows is None:
         raise TidegateError(f"sample needs memory as a number of tuples, not {spec.memory!r}")
-
-
-def _groups(
-    tables: Mapping[str, pa.Table], spec: JoinSpec, binding: Binding
-) -> dict[str, NDArray[np.int64]]:
-    """For each row the group of its key, from 0 to GROUPS - 1, fixed by the seed of the spec."""
-    groups = {}
-    for stream, name in enumerate(spec.streams):
-        code = np.asarray(binding.encode(stream, tables[name]).code).view(np.uint64)
-        code = (code ^ np.uint64(spec.seed)) * _MIX
-        code = (code ^ (code >> np.uint64(31))) * _MIX
-        groups[name] = ((code >> np.uint64(33)) % np.uint64(GROUPS)).astype(np.int64)
-    return groups
 
 
 def _with_share_of_memory(spec: JoinSpec, binding: Binding, share: float) -> JoinSpec:

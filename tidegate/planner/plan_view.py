@@ -184,7 +184,7 @@ def chart(plan: Plan) -> dict[str, Any]:
         width=280, height=26 * len(costs), title="What less would leave"
     )
     drawn: dict[str, Any] = (left | right).to_dict(validate=False)
-    return {**drawn, "config": _THEME}
+    return {**drawn, "config": THEME}
 
 
 def _title(plan: Plan) -> str:
@@ -192,7 +192,7 @@ def _title(plan: Plan) -> str:
     return f"Cheapest: {plan.best} ({first}, {second})"
 
 
-_THEME = {
+THEME = {
     "font": _FONT,
     "background": "white",
     "view": {"stroke": None},

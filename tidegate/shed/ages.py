@@ -21,6 +21,8 @@ from numpy.typing import NDArray
 
 from tidegate.compiled.frames import frame
 from tidegate.compiled.kernel import part
+from tidegate.shed.members import set_stage
+from tidegate.shed.members import stage_of as member_stage
 
 NOBODY = -1
 
@@ -74,7 +76,7 @@ def append(stages, members, stream, slot):
             break
     members.links[slot].prev = newest
     members.links[slot].next = NOBODY
-    members.links[slot].stage = 0
+    set_stage(members, slot, 0)
     if newest >= 0:
         members.links[newest].next = slot
     if stages.oldest[stream, 0] < 0:
@@ -86,16 +88,16 @@ def append(stages, members, stream, slot):
 def remove(stages, members, stream, slot):
     """Take a tuple out of the list and of its stage."""
     older, newer = members.links[slot].prev, members.links[slot].next
-    stage = members.links[slot].stage
+    stage = member_stage(members, slot)
     if older >= 0:
         members.links[older].next = newer
     if newer >= 0:
         members.links[newer].prev = older
     if stages.oldest[stream, stage] == slot:
-        same = newer >= 0 and members.links[newer].stage == stage
+        same = newer >= 0 and member_stage(members, newer) == stage
         stages.oldest[stream, stage] = newer if same else NOBODY
     if stages.youngest[stream, stage] == slot:
-        same = older >= 0 and members.links[older].stage == stage
+        same = older >= 0 and member_stage(members, older) == stage
         stages.youngest[stream, stage] = older if same else NOBODY
 
 
@@ -108,12 +110,12 @@ def grow_older(stages, members, stream, now):
         slot = np.int64(stages.oldest[stream, stage])
         while slot >= 0 and now - members.born[slot] >= (stage + 1) * width:
             newer = np.int64(members.links[slot].next)
-            same = newer >= 0 and members.links[newer].stage == stage
+            same = newer >= 0 and member_stage(members, newer) == stage
             stages.oldest[stream, stage] = newer if same else NOBODY
             if not same:
                 stages.youngest[stream, stage] = NOBODY
             target = stage_of(stages, stream, members.born[slot], now)
-            members.links[slot].stage = target
+            set_stage(members, slot, target)
             stages.youngest[stream, target] = slot
             if stages.oldest[stream, target] < 0:
                 stages.oldest[stream, target] = slot
@@ -134,14 +136,11 @@ def candidate(stages, members, stream):
         if best < 0:
             best = slot
             continue
-        worth, basis = rank(stages, stream, stage, members.notes[slot].order)
-        least, lowest = rank(stages, stream, members.links[best].stage, members.notes[best].order)
+        order, its_order = np.int64(members.notes[slot].order), np.int64(members.notes[best].order)
+        worth, basis = rank(stages, stream, np.int64(stage), order)
+        least, lowest = rank(stages, stream, member_stage(members, best), its_order)
         if worth < least or (
-            worth == least
-            and (
-                basis < lowest
-                or (basis == lowest and members.notes[slot].order < members.notes[best].order)
-            )
+            worth == least and (basis < lowest or (basis == lowest and order < its_order))
         ):
             best = slot
     return best

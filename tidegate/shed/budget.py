@@ -16,7 +16,7 @@ import numpy as np
 from tidegate.compiled.kernel import inlined, step
 from tidegate.estimate import age_curve, frequency
 from tidegate.shed import ages, exposure, groups, victims, worth
-from tidegate.shed.members import basis_at, cost_at
+from tidegate.shed.members import basis_at, cost_at, stage_of
 from tidegate.shed.shed_records import BY_AGE, BY_KEY, CUMULATIVE, VALUE
 from tidegate.windows.lifetime import NOT_CHARGED, ORDINARY
 
@@ -60,15 +60,16 @@ def first_to_go(shed, stream, combine, weighed):
         slot = ages.candidate(shed.stages, members, stream)
         if slot >= 0:
             priority, basis = ages.rank(
-                shed.stages, stream, members.links[slot].stage, members.notes[slot].order
-            )
+                shed.stages, stream, stage_of(members, slot),
+                np.int64(members.notes[slot].order),
+            )  # fmt: skip
     elif standing == BY_KEY:
         counts = shed.frequency.counts
         slot = victims.first_by_key(
             shed.rule, shed.queues, shed.heaps, members, shed.groups, counts, stream
         )
         if slot >= 0:
-            priority = shed.groups[members.key[slot], stream].queued
+            priority = shed.heaps.entries[shed.queues[stream].start].priority
             basis = basis_at(members, slot)
     else:
         slot = victims.first_by_tuple(shed.queues, shed.heaps, members, stream)
@@ -102,12 +103,11 @@ def stand(shed, slot):
         group = shed.groups[key, stream]
         if group.root < 0:
             group.queued = np.inf
-            group.queued_order = -1
         group.root = groups.insert(members, np.int64(group.root), slot)
         if group.root == slot:
             victims.reweigh(
                 shed.rule, shed.queues, shed.heaps, members, shed.groups, shed.frequency.counts,
-                key, stream,
+                key, stream, True,
             )  # fmt: skip
     else:
         priority = members.priority[slot]
@@ -164,7 +164,7 @@ def leave(shed, account, accounts, slot, complete):
             if shed.rule[0].standing == BY_KEY:
                 victims.reweigh(
                     shed.rule, shed.queues, shed.heaps, members, shed.groups, book.counts,
-                    key, 1 - stream,
+                    key, 1 - stream, False,
                 )  # fmt: skip
         elif shed.rule[0].kind == VALUE and key != frequency.NO_KEY:
             exposure.account(shed, slot, 0)

@@ -20,9 +20,10 @@ AHEAD = 16  # members: far enough to hide a cache miss
 @inlined
 def level_of(rule, counts, key, stream, met):
     """The level of a tuple of `stream`; if it was just met, before that was counted."""
+    count = frequency.count_of(counts, key, 1 - stream)
     if rule[0].statistics == frequency.GIVEN:
-        return match_rate.level_of(counts[key, 1 - stream] * match_rate.GIVEN_SCALE)
-    return match_rate.level_of(max(0.0, counts[key, 1 - stream] - met))
+        return match_rate.level_of(count * match_rate.GIVEN_SCALE)
+    return match_rate.level_of(max(0.0, count - met))
 
 
 @inlined
@@ -45,7 +46,7 @@ def account(shed, slot, met):
         now = rates.clock[match_rate.NOW]
         youngest = then - born
         oldest = shed.queues[stream].now - born
-        last, before = rates.activity[key, 0], rates.activity[key, 1]
+        last, before = rates.activity[key].last, rates.activity[key].before
         if met and last == now:
             last, before = before, np.int64(match_rate.NEVER)
         if since < last < now:

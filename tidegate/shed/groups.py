@@ -3,9 +3,9 @@
 Law: within a group the tuple with the smallest (basis, order of arrival) stands at the root,
 whatever the key is worth now; so a change of a key's worth moves one group and no tuple.
 
-A group is a pairing heap threaded through the members (`child`, `next`, `prev`): insertion is one
-comparison, removal of any member O(log) amortised. Without importances the basis is the
-same for all, and a group is a queue by age.
+A group is a pairing heap threaded through the members (`links`, and `below` for the first child):
+insertion is one comparison, removal of any member O(log) amortised. Where the basis is the same for
+all, there is no `below` and a group is a ring of `links` in order of arrival.
 """
 
 from __future__ import annotations
@@ -19,20 +19,21 @@ NOBODY = -1
 
 GROUP = np.dtype(
     [
-        ("queued", np.float64),  # priority and order of its entry in the queue that counts, an
-        ("queued_order", np.int32),  # order as `short`; an entry that says anything else is dead
+        ("queued", np.float32),  # the priority that its entry says, as `rough`
         ("root", np.int32),  # slot, or NOBODY
     ]
 )
 
 
-@inlined
-def short(order):
-    """The end of an order: enough to tell the entries of one key apart that are worth the same.
+@part
+def rough(priority):
+    """The least number of 32 bits that is not below a priority.
 
-    Should two agree, both count as live, and the one that comes to the top first is corrected.
+    An entry whose priority comes to another one is dead. Should two entries of a key agree, both
+    count as live, and each is corrected when it comes to the top.
     """
-    return np.int32(order & np.int64(0x7FFFFFFF))
+    number = np.float32(priority)
+    return np.nextafter(number, np.float32(np.inf)) if np.float64(number) < priority else number
 
 
 @part
@@ -44,19 +45,48 @@ def _link(members, one, other):
         its_basis == our_basis and members.notes[other].order < members.notes[one].order
     ):
         first, second = other, one
-    child = members.links[first].child
+    child = members.below[first]
     members.links[second].next = child
     if child >= 0:
         members.links[child].prev = second
     members.links[second].prev = first
-    members.links[first].child = second
+    members.below[first] = second
     return first
+
+
+@inlined
+def _is_ring(members):
+    return len(members.below) == 1
+
+
+@part
+def _enter_ring(members, root, slot):
+    """Add the newest at the end of a ring, which stands before its root."""
+    first = np.int64(slot) if root < 0 else np.int64(root)
+    last = np.int64(slot) if root < 0 else np.int64(members.links[first].prev)
+    members.links[slot].next = first
+    members.links[slot].prev = last
+    members.links[last].next = slot
+    members.links[first].prev = slot
+    return first
+
+
+@part
+def _leave_ring(members, root, slot):
+    older, newer = np.int64(members.links[slot].prev), np.int64(members.links[slot].next)
+    members.links[older].next = newer
+    members.links[newer].prev = older
+    if slot != root:
+        newer = np.int64(root)
+    return np.int64(NOBODY) if older == slot else newer
 
 
 @part
 def insert(members, root, slot):
     """Add a slot; returns the root."""
-    members.links[slot].child = NOBODY
+    if _is_ring(members):
+        return _enter_ring(members, root, slot)
+    members.below[slot] = NOBODY
     members.links[slot].next = NOBODY
     members.links[slot].prev = NOBODY
     return np.int64(slot) if root < 0 else np.int64(_link(members, root, slot))
@@ -95,12 +125,14 @@ def _meld(members, first):
 @part
 def remove(members, root, slot):
     """Take a slot out; returns the root."""
-    children = np.int64(members.links[slot].child)
+    if _is_ring(members):
+        return _leave_ring(members, root, slot)
+    children = np.int64(members.below[slot])
     if slot == root:
         return _meld(members, children)
     prev, following = members.links[slot].prev, members.links[slot].next
-    if members.links[prev].child == slot:
-        members.links[prev].child = following
+    if members.below[prev] == slot:
+        members.below[prev] = following
     else:
         members.links[prev].next = following
     if following >= 0:

@@ -145,7 +145,7 @@ def count_out(shed, stream, horizon):
         if key != frequency.NO_KEY and shed.rule[0].standing == BY_KEY:
             victims.reweigh(
                 shed.rule, shed.queues, shed.heaps, shed.members, shed.groups, book.counts, key,
-                1 - stream,
+                1 - stream, False,
             )  # fmt: skip
 
 
@@ -198,7 +198,7 @@ def gain(shed, slot, own, now, window):
     members = shed.members
     stream = np.int64(members.notes[slot].stream)
     rule = shed.rule[0]
-    matches = shed.frequency.counts[members.key[slot], 1 - stream]
+    matches = frequency.count_of(shed.frequency.counts, members.key[slot], 1 - stream)
     left = worth.life_left(members.born[slot], now, window)
     # Only ever more than before, so its entry in the queue may stay behind.
     gained = worth.bounded(rule.alpha * rule.beta * own * matches)

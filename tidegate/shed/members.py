@@ -11,7 +11,8 @@ a single number for all where it does not, so that one driver serves all policie
 | `born` | those that know ages |
 | `cost` | budgets in bytes |
 | `key` | those that count keys |
-| `links` | tuples that stand by key (a heap) or by age (a list) |
+| `links` | tuples that stand by key or by age: neighbours in a list |
+| `below` | the first child, where the tuples of a key form a heap; the stage, of tuples by age |
 """
 
 from __future__ import annotations
@@ -27,15 +28,7 @@ from tidegate.compiled.kernel import inlined
 from tidegate.compiled.layout import records
 from tidegate.windows.lifetime import NOT_CHARGED
 
-# A stage of age and a first child are never needed together: they share their bytes.
-LINK = np.dtype(
-    {
-        "names": ["next", "prev", "child", "stage"],
-        "formats": [np.int32] * 4,
-        "offsets": [0, 4, 8, 8],
-        "itemsize": 12,
-    }
-)
+LINK = np.dtype([("next", np.int32), ("prev", np.int32)])
 
 
 @frame
@@ -47,6 +40,7 @@ class Members(NamedTuple):
     cost: NDArray[np.int32]
     key: NDArray[np.int32]
     links: Any
+    below: NDArray[np.int32]
 
 
 class Needs(NamedTuple):
@@ -58,12 +52,13 @@ class Needs(NamedTuple):
     cost: bool
     key: bool
     links: bool
+    below: bool
 
 
 def empty(notes: Any, needs: Needs) -> Members:
     """Nobody is a member yet."""
     lengths = [max(2, len(notes)) if needed else 1 for needed in needs]
-    priority, basis, born, cost, key, links = lengths
+    priority, basis, born, cost, key, links, below = lengths
     return Members(
         notes=notes,
         priority=np.zeros(priority, np.float64),
@@ -72,6 +67,7 @@ def empty(notes: Any, needs: Needs) -> Members:
         cost=np.ones(cost, np.int32),
         key=np.zeros(key, np.int32),
         links=records(LINK, links),
+        below=np.zeros(below, np.int32),
     )
 
 
@@ -107,6 +103,17 @@ def basis_at(members, slot):
 @inlined
 def cost_at(members, slot):
     return members.cost[slot if len(members.cost) > 1 else 0]
+
+
+@inlined
+def stage_of(members, slot):
+    """The stage of age of a tuple that stands by age; 0 where there is one stage."""
+    return np.int64(members.below[slot if len(members.below) > 1 else 0])
+
+
+@inlined
+def set_stage(members, slot, stage):
+    members.below[slot if len(members.below) > 1 else 0] = stage
 
 
 @inlined

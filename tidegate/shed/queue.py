@@ -5,68 +5,107 @@ of different tuples share an order. Entries are never searched for: one that no 
 holder says is *dead*, and is dropped when it comes to the top. So which entry is the first live
 one depends on what the holders say alone, never on how the heap was built.
 
-Four children to a node and the keys inside the entries: going down one level reads 128 adjacent
-bytes, where a binary heap of slot numbers jumps to a record elsewhere for every comparison.
+Four children to a node and the keys inside the entries: going down one level reads 64 adjacent
+bytes, where a binary heap of slot numbers jumps to a record elsewhere for every comparison. A heap
+is a stretch of the array of all queues: it begins at `start`, and places are counted from there.
 """
 
 from __future__ import annotations
 
+from typing import Any, NamedTuple
+
 import numpy as np
+from numpy.typing import NDArray
 
-from tidegate.compiled.kernel import part
+from tidegate.compiled.frames import frame
+from tidegate.compiled.kernel import inlined, part
+from tidegate.compiled.layout import records
 
-ENTRY = np.dtype(  # 32 bytes: with 28, a tuple under `random` took 8 % longer
+ENTRY = np.dtype(
     [
         ("priority", np.float64),
-        ("basis", np.float64),  # ties: the lower basis goes first (ojewole2006, section 4.3.2)
-        ("order", np.int64),  # then the oldest
+        ("order", np.int32),  # of equals the oldest goes first
         ("holder", np.int32),  # a slot, or a key
-        ("spare", np.int32),
     ]
 )
 
 
-@part
-def before(one, other):
-    """Does entry `one` leave before entry `other`?"""
-    if one.priority != other.priority:
-        return one.priority < other.priority
-    if one.basis != other.basis:
-        return one.basis < other.basis
-    return one.order < other.order
+@frame
+class Heaps(NamedTuple):
+    """The queues of all streams."""
+
+    entries: Any
+    # Ties: the lower basis goes first (ojewole2006, section 4.3.2). One number where all tuples
+    # have the same basis.
+    bases: NDArray[np.float64]
+
+
+def empty(length: int, has_bases: bool) -> Heaps:
+    """Room for so many entries."""
+    return Heaps(records(ENTRY, length), np.zeros(length if has_bases else 1, np.float64))
+
+
+@inlined
+def basis_in(heaps, at):
+    return heaps.bases[at if len(heaps.bases) > 1 else 0]
 
 
 @part
-def copy(heap, target, source):
-    heap[target].priority = heap[source].priority
-    heap[target].basis = heap[source].basis
-    heap[target].order = heap[source].order
-    heap[target].holder = heap[source].holder
+def write(heaps, at, priority, basis, order, holder):
+    """Put an entry into a place of the array."""
+    entry = heaps.entries[at]
+    entry.priority = priority
+    entry.order = order
+    entry.holder = holder
+    heaps.bases[at if len(heaps.bases) > 1 else 0] = basis
 
 
 @part
-def push(heap, count, priority, basis, order, holder):
+def copy(heaps, target, source):
+    entry, other = heaps.entries[target], heaps.entries[source]
+    entry.priority = other.priority
+    entry.order = other.order
+    entry.holder = other.holder
+    if len(heaps.bases) > 1:
+        heaps.bases[target] = heaps.bases[source]
+
+
+@part
+def is_before(heaps, at, priority, basis, order):
+    """Does the entry in a place of the array leave before one that says this?"""
+    entry = heaps.entries[at]
+    if entry.priority != priority:
+        return entry.priority < priority
+    its_basis = basis_in(heaps, at)
+    if its_basis != basis:
+        return its_basis < basis
+    return entry.order < order
+
+
+@part
+def before(heaps, one, other):
+    """Does the entry in one place leave before that in another?"""
+    entry = heaps.entries[other]
+    basis, order = basis_in(heaps, other), np.int64(entry.order)
+    return is_before(heaps, one, entry.priority, basis, order)
+
+
+@part
+def push(heaps, start, count, priority, basis, order, holder):
     """Add an entry to a heap of `count` entries; returns how many there are after."""
     at = count
     while at > 0:
         parent = (at - 1) >> 2
-        above = heap[parent]
-        if above.priority < priority:
+        if is_before(heaps, start + parent, priority, basis, order):
             break
-        if above.priority == priority:
-            if above.basis < basis or (above.basis == basis and above.order < order):
-                break
-        copy(heap, at, parent)
+        copy(heaps, start + at, start + parent)
         at = parent
-    heap[at].priority = priority
-    heap[at].basis = basis
-    heap[at].order = order
-    heap[at].holder = holder
+    write(heaps, start + at, priority, basis, order, holder)
     return count + 1
 
 
 @part
-def _sink(heap, count, hole, priority, basis, order, holder):
+def _sink(heaps, start, count, hole, priority, basis, order, holder):
     """Fill the hole from below until the given entry fits into it."""
     at = hole
     while True:
@@ -75,41 +114,42 @@ def _sink(heap, count, hole, priority, basis, order, holder):
             break
         best = first
         for child in range(first + 1, min(first + 4, count)):
-            if before(heap[child], heap[best]):
+            if before(heaps, start + child, start + best):
                 best = child
-        below = heap[best]
-        if priority < below.priority:
+        if not is_before(heaps, start + best, priority, basis, order):
             break
-        if priority == below.priority:
-            if basis < below.basis or (basis == below.basis and order < below.order):
-                break
-        copy(heap, at, best)
+        copy(heaps, start + at, start + best)
         at = best
-    heap[at].priority = priority
-    heap[at].basis = basis
-    heap[at].order = order
-    heap[at].holder = holder
+    write(heaps, start + at, priority, basis, order, holder)
 
 
 @part
-def pop(heap, count):
+def _sink_own(heaps, start, count, hole, source):
+    """Fill the hole from below until the entry that stands at `source` fits into it."""
+    entry = heaps.entries[start + source]
+    priority, order, holder = entry.priority, np.int64(entry.order), np.int64(entry.holder)
+    basis = basis_in(heaps, start + source)
+    _sink(heaps, start, count, hole, priority, basis, order, holder)
+
+
+@part
+def pop(heaps, start, count):
     """Drop the top; returns how many entries are left."""
     count -= 1
     if count > 0:
-        last = heap[count]
-        _sink(heap, count, 0, last.priority, last.basis, last.order, last.holder)
+        _sink_own(heaps, start, count, 0, count)
     return count
 
 
 @part
-def replace_top(heap, count, priority, basis, order):
+def replace_top(heaps, start, count, priority, basis, order):
     """The holder of the top says something higher now: let it sink to where it belongs."""
-    _sink(heap, count, 0, priority, basis, order, heap[0].holder)
+    holder = np.int64(heaps.entries[start].holder)
+    _sink(heaps, start, count, 0, priority, basis, order, holder)
 
 
 @part
-def heapify(heap, count):
+def heapify(heaps, start, count):
     """Put `count` entries, written in any order, into the order of a heap: O(count)."""
     for at in range((count - 2) >> 2, -1, -1):
-        here = heap[at]
-        _sink(heap, count, at, here.priority, here.basis, here.order, here.holder)
+        _sink_own(heaps, start, count, at, at)

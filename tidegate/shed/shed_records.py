@@ -19,6 +19,7 @@ from tidegate.estimate.importance import Importances
 from tidegate.estimate.match_rate import MatchRate
 from tidegate.shed.ages import Stages
 from tidegate.shed.members import Members
+from tidegate.shed.queue import Heaps
 
 # How members stand: one by one, by key, or by age. It decides what a change of worth moves.
 BY_TUPLE, BY_KEY, BY_AGE = range(3)
@@ -90,7 +91,7 @@ QUEUE = np.dtype(
 class Shed(NamedTuple):
     rule: Any  # [0]
     queues: Any  # [stream]
-    heaps: Any  # queue by queue
+    heaps: Heaps  # queue by queue
     members: Members
     groups: Any  # [key, stream]
     stages: Stages

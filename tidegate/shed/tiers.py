@@ -25,7 +25,7 @@ import numpy as np
 from tidegate.compiled.kernel import inlined, kernel, part
 from tidegate.shed import queue
 
-NEAR = 1024  # room of the near tier: 32 kB
+NEAR = 1024  # room of the near tier: 16 kB
 _FEWEST = 16  # entries that any queue has room for
 _FILL = NEAR // 2
 _SAMPLE = 128
@@ -33,14 +33,14 @@ _LAST = 2**62  # an order after all others
 
 
 def length_for(slots: int, streams: int) -> int:
-    """The length of all queues together: a quarter of the entries may be dead before a queue is
-    rebuilt without them, and a quarter is there to be shared out as the streams need it."""
-    return streams * (NEAR + _FEWEST) + slots + slots // 2
+    """The length of all queues together: an eighth of the entries may be dead before a queue is
+    rebuilt without them, and an eighth is there to be shared out as the streams need it."""
+    return streams * (NEAR + _FEWEST) + slots + slots // 4
 
 
 def starts_for(members: Sequence[int], length: int) -> list[int]:
     """Where the queue of each stream begins, and the end of the last."""
-    needed = [NEAR + _FEWEST + number + number // 4 for number in members]
+    needed = [NEAR + _FEWEST + number + number // 8 for number in members]
     spare = (length - sum(needed)) // len(members)
     return [0, *np.cumsum([number + spare for number in needed]).tolist()]
 
@@ -51,16 +51,13 @@ def move_all(queues, heaps, starts, more):
     for stream in range(len(queues)):
         line = queues[stream]
         for at in range(line.count + NEAR if line.count > 0 else 0):
-            copy_entry(heaps, line.start + at, more, starts[stream] + at)
+            source, target = line.start + at, starts[stream] + at
+            entry = heaps.entries[source]
+            queue.write(
+                more, target, entry.priority, queue.basis_in(heaps, source),
+                np.int64(entry.order), np.int64(entry.holder),
+            )  # fmt: skip
         line.start, line.stop = starts[stream], starts[stream + 1]
-
-
-@part
-def copy_entry(heaps, source, more, target):
-    more[target].priority = heaps[source].priority
-    more[target].basis = heaps[source].basis
-    more[target].order = heaps[source].order
-    more[target].holder = heaps[source].holder
 
 
 @inlined
@@ -71,15 +68,9 @@ def room(queues, stream):
 
 @inlined
 def is_crowded(queues, stream):
-    """Has the queue no room for one member more and a quarter of dead entries?"""
+    """Has the queue no room for one member more and an eighth of dead entries?"""
     members = queues[stream].members + 1
-    return members + members // 4 >= room(queues, stream)
-
-
-@inlined
-def of(queues, heaps, stream):
-    """The queue of one stream."""
-    return heaps[queues[stream].start : queues[stream].stop]
+    return members + members // 8 >= room(queues, stream)
 
 
 @part
@@ -93,18 +84,11 @@ def clear(queues, stream):
 
 
 @part
-def _write(heap, at, priority, basis, order, holder):
-    heap[at].priority = priority
-    heap[at].basis = basis
-    heap[at].order = order
-    heap[at].holder = holder
-
-
-@part
 def append(queues, heaps, stream, priority, basis, order, holder):
     """Write one of many entries; the queue was cleared before and is not in use yet."""
-    _write(of(queues, heaps, stream), NEAR + queues[stream].count, priority, basis, order, holder)
-    queues[stream].count += 1
+    line = queues[stream]
+    queue.write(heaps, line.start + NEAR + line.count, priority, basis, order, holder)
+    line.count += 1
 
 
 @part
@@ -121,35 +105,34 @@ def _is_within(priority, basis, order, last_priority, last_basis, last_order):
 def push(queues, heaps, stream, priority, basis, order, holder):
     """Add an entry; the caller has made sure of `room`."""
     line = queues[stream]
-    heap = of(queues, heaps, stream)
     if line.count == 0:
         line.near = line.middle = 0
     if _is_within(priority, basis, order, line.near_priority, line.near_basis, line.near_order):
         if line.near == NEAR:
-            _give_up_near(line, heap)
+            _give_up_near(line, heaps)
     if _is_within(priority, basis, order, line.near_priority, line.near_basis, line.near_order):
-        line.near = queue.push(heap, line.near, priority, basis, order, holder)
+        line.near = queue.push(heaps, line.start, line.near, priority, basis, order, holder)
     else:
-        end = NEAR + line.count - line.near
+        end = line.start + NEAR + line.count - line.near
         if not _is_within(
             priority, basis, order, line.middle_priority, line.middle_basis, line.middle_order
         ):
             if line.middle > 0:
                 # The first of the middle tier makes place at the end of the far one.
-                queue.copy(heap, end, end - line.middle)
+                queue.copy(heaps, end, end - line.middle)
             end -= line.middle
         else:
             line.middle += 1
-        _write(heap, end, priority, basis, order, holder)
+        queue.write(heaps, end, priority, basis, order, holder)
     line.count += 1
 
 
 @part
-def _give_up_near(line, heap):
+def _give_up_near(line, heaps):
     """A full near tier goes to the middle one; it is filled again when it is needed."""
-    end = NEAR + line.count - line.near
+    end = line.start + NEAR + line.count - line.near
     for at in range(line.near):
-        queue.copy(heap, end + at, at)
+        queue.copy(heaps, end + at, line.start + at)
     line.middle += line.near
     line.near = 0
     line.near_priority = line.near_basis = -np.inf
@@ -160,7 +143,7 @@ def _give_up_near(line, heap):
 def pop(queues, heaps, stream):
     """Drop the first entry."""
     line = queues[stream]
-    line.near = queue.pop(of(queues, heaps, stream), line.near)
+    line.near = queue.pop(heaps, line.start, line.near)
     line.count -= 1
 
 
@@ -169,9 +152,9 @@ def move_top(queues, heaps, stream, priority, basis, order):
     """The holder of the first entry says something higher now: to where it belongs."""
     line = queues[stream]
     if _is_within(priority, basis, order, line.near_priority, line.near_basis, line.near_order):
-        queue.replace_top(of(queues, heaps, stream), line.near, priority, basis, order)
+        queue.replace_top(heaps, line.start, line.near, priority, basis, order)
     else:
-        holder = heaps[queues[stream].start].holder
+        holder = np.int64(heaps.entries[line.start].holder)
         pop(queues, heaps, stream)
         push(queues, heaps, stream, priority, basis, order, holder)
 
@@ -184,7 +167,7 @@ def refill(queues, heaps, stream):
     those that still say what their holders say; then `end_refill`.
     """
     line = queues[stream]
-    found = _refill(line, of(queues, heaps, stream))
+    found = _refill(line, heaps)
     line.count -= found
     return found
 
@@ -194,7 +177,7 @@ def keep(queues, heaps, stream, priority, basis, order, holder):
     """One of the entries looked at goes on, perhaps saying something higher than before."""
     line = queues[stream]
     if _is_within(priority, basis, order, line.near_priority, line.near_basis, line.near_order):
-        _write(of(queues, heaps, stream), line.near, priority, basis, order, holder)
+        queue.write(heaps, line.start + line.near, priority, basis, order, holder)
         line.near += 1
         line.count += 1
     else:
@@ -203,40 +186,43 @@ def keep(queues, heaps, stream, priority, basis, order, holder):
 
 @part
 def end_refill(queues, heaps, stream):
-    queue.heapify(of(queues, heaps, stream), queues[stream].near)
+    queue.heapify(heaps, queues[stream].start, queues[stream].near)
 
 
 @part
-def _take_all(line, heap):
+def _take_all(line, heaps):
     """So few entries that one heap is best."""
     for at in range(line.count):
-        queue.copy(heap, at, NEAR + at)
+        queue.copy(heaps, line.start + at, line.start + NEAR + at)
     line.middle = 0
     line.near_priority = line.near_basis = np.inf
     line.near_order = _LAST
 
 
 @part
-def _refill(line, heap):
+def _refill(line, heaps):
     """Fill the near tier, which is empty, and before it the middle one if that is empty too."""
     if line.count <= _FILL:
-        _take_all(line, heap)
+        _take_all(line, heaps)
         return line.count
+    start = line.start
     wanted = max(1, min(line.count // 2, int(math.sqrt(np.float64(line.count) * _FILL))))
     # A middle tier that has grown far beyond what it should be is as bad as none.
     if line.middle == 0 or line.middle > 4 * wanted:
-        found, priority, basis, order = _split(heap, NEAR, NEAR + line.count, wanted)
+        found, priority, basis, order = _split(
+            heaps, start, start + NEAR, start + NEAR + line.count, wanted
+        )
         line.middle = found
         line.middle_priority, line.middle_basis, line.middle_order = priority, basis, order
-    end = NEAR + line.count
+    end = start + NEAR + line.count
     wanted = max(1, min(line.middle // 4, _FILL))
-    found, priority, basis, order = _split(heap, end - line.middle, end, wanted)
+    found, priority, basis, order = _split(heaps, start, end - line.middle, end, wanted)
     while found > NEAR:
         before = found
-        found, priority, basis, order = _split(heap, end - found, end, wanted)
+        found, priority, basis, order = _split(heaps, start, end - found, end, wanted)
         if found == before:
             # The sample knew no better: take the first entry, and those that say the same.
-            found, priority, basis, order = _split_first(heap, end - found, end)
+            found, priority, basis, order = _split_first(heaps, start, end - found, end)
             if found > NEAR:
                 # They are of one holder, and one of them is enough.
                 line.count -= found - 1
@@ -245,24 +231,23 @@ def _refill(line, heap):
                 found = 1
     line.near_priority, line.near_basis, line.near_order = priority, basis, order
     for at in range(found):
-        queue.copy(heap, at, end - found + at)
+        queue.copy(heaps, start + at, end - found + at)
     line.middle -= found
     return found
 
 
 @part
-def _split_first(heap, begin, end):
+def _split_first(heaps, start, begin, end):
     """Bring the first entry of a stretch and all that say the same to its end; as `_split`."""
     first = begin
     for at in range(begin + 1, end):
-        if queue.before(heap[at], heap[first]):
+        if queue.before(heaps, at, first):
             first = at
-    priority, basis, order = heap[first].priority, heap[first].basis, heap[first].order
-    return _gather(heap, begin, end, priority, basis, order), priority, basis, order
+    return _gather_as(heaps, start, begin, end, first)
 
 
 @part
-def _split(heap, begin, end, wanted):
+def _split(heaps, start, begin, end, wanted):
     """Bring about `wanted` of the first entries of a stretch to its end.
 
     Returns how many, at least 1, and the bound. The near tier, which is empty, is the scratch.
@@ -270,25 +255,28 @@ def _split(heap, begin, end, wanted):
     length = end - begin
     sample = max(1, min(_SAMPLE, length // 8))
     for k in range(sample):
-        queue.copy(heap, k, begin + k * (length // sample))
-    queue.heapify(heap, sample)
+        queue.copy(heaps, start + k, begin + k * (length // sample))
+    queue.heapify(heaps, start, sample)
     left = sample
     for _ in range((sample * wanted - 1) // length):
-        left = queue.pop(heap, left)
-    priority, basis, order = heap[0].priority, heap[0].basis, heap[0].order
-    return _gather(heap, begin, end, priority, basis, order), priority, basis, order
+        left = queue.pop(heaps, start, left)
+    return _gather_as(heaps, start, begin, end, start)
 
 
 @part
-def _gather(heap, begin, end, priority, basis, order):
-    """Bring the entries of a stretch within a bound to its end; returns how many."""
+def _gather_as(heaps, start, begin, end, bound):
+    """Bring the entries that stand no later than that at `bound` to the end of their stretch;
+    returns how many, and what it says."""
+    priority, basis = heaps.entries[bound].priority, queue.basis_in(heaps, bound)
+    order = np.int64(heaps.entries[bound].order)
     first = end
     for at in range(end - 1, begin - 1, -1):
-        here = heap[at]
-        if _is_within(here.priority, here.basis, here.order, priority, basis, order):
+        entry = heaps.entries[at]
+        its_order = np.int64(entry.order)
+        if _is_within(entry.priority, queue.basis_in(heaps, at), its_order, priority, basis, order):
             first -= 1
             if at != first:
-                queue.copy(heap, 0, first)
-                queue.copy(heap, first, at)
-                queue.copy(heap, at, 0)
-    return end - first
+                queue.copy(heaps, start, first)
+                queue.copy(heaps, first, at)
+                queue.copy(heaps, at, start)
+    return end - first, priority, basis, order

@@ -11,7 +11,7 @@ import numpy as np
 
 from tidegate.compiled import layout
 from tidegate.compiled.kernel import inlined, kernel, part
-from tidegate.shed import groups, tiers, worth
+from tidegate.shed import groups, queue, tiers, worth
 from tidegate.shed.members import basis_at, is_one
 from tidegate.shed.shed_records import BY_KEY
 from tidegate.windows.lifetime import ORDINARY
@@ -30,8 +30,8 @@ def rebuild_by_tuple(queues, heaps, members, stream):
         note = members.notes[slot]
         if note.monitor == ORDINARY and note.stream == stream:
             tiers.append(
-                queues, heaps, stream, members.priority[slot], basis_at(members, slot), note.order,
-                slot,
+                queues, heaps, stream, members.priority[slot], basis_at(members, slot),
+                np.int64(note.order), slot,
             )  # fmt: skip
 
 
@@ -44,9 +44,9 @@ def rebuild_by_key(rule, queues, heaps, members, groups_, counts, stream):
         if group.root >= 0:
             basis, order = _first_of(members, group)
             part = worth.key_worth(rule, counts, key, stream)
-            group.queued = worth.group_priority(rule, part, basis)
-            group.queued_order = groups.short(order)
-            tiers.append(queues, heaps, stream, group.queued, basis, order, key)
+            priority = worth.group_priority(rule, part, basis)
+            group.queued = groups.rough(priority)
+            tiers.append(queues, heaps, stream, priority, basis, order, key)
 
 
 @kernel
@@ -64,7 +64,7 @@ def drop_dead(shed, stream):
 @inlined
 def _first_of(members, group):
     """Basis and order of the first to go of a group."""
-    return basis_at(members, group.root), members.notes[group.root].order
+    return basis_at(members, group.root), np.int64(members.notes[group.root].order)
 
 
 @inlined
@@ -77,17 +77,18 @@ def _is_alive(members, entry):
 @part
 def _come_near_by_tuple(queues, heaps, members, stream):
     """Bring the next entries to the near tier, without the dead, and each with what it is worth."""
-    heap = tiers.of(queues, heaps, stream)
+    start = queues[stream].start
     found = tiers.refill(queues, heaps, stream)
     for at in range(found):
-        soon = np.int64(heap[min(at + AHEAD, found - 1)].holder)
+        soon = np.int64(heaps.entries[start + min(at + AHEAD, found - 1)].holder)
         layout.warm(members.notes, soon)
         layout.warm(members.priority, soon)
-        entry = heap[at]
-        holder = np.int64(entry.holder)
+        entry = heaps.entries[start + at]
+        holder, order = np.int64(entry.holder), np.int64(entry.order)
         priority = members.priority[holder]
         if _is_alive(members, entry) and entry.priority <= priority:
-            tiers.keep(queues, heaps, stream, priority, entry.basis, entry.order, holder)
+            basis = queue.basis_in(heaps, start + at)
+            tiers.keep(queues, heaps, stream, priority, basis, order, holder)
     tiers.end_refill(queues, heaps, stream)
 
 
@@ -99,12 +100,14 @@ def first_by_tuple(queues, heaps, members, stream):
         if queues[stream].near == 0:
             _come_near_by_tuple(queues, heaps, members, stream)
             continue
-        top = heaps[queues[stream].start]
+        start = queues[stream].start
+        top = heaps.entries[start]
         priority = members.priority[top.holder]
         if not _is_alive(members, top) or top.priority > priority:
             tiers.pop(queues, heaps, stream)
         elif top.priority < priority:
-            tiers.move_top(queues, heaps, stream, priority, top.basis, top.order)
+            basis, order = queue.basis_in(heaps, start), np.int64(top.order)
+            tiers.move_top(queues, heaps, stream, priority, basis, order)
         else:
             found = np.int64(top.holder)
             break
@@ -114,42 +117,42 @@ def first_by_tuple(queues, heaps, members, stream):
 @inlined
 def _speaks_for(group, entry):
     """Is this the entry of the group that counts?"""
-    return entry.priority == group.queued and groups.short(entry.order) == group.queued_order
+    return group.root >= 0 and groups.rough(entry.priority) == group.queued
 
 
 @part
 def _come_near_by_key(rule, queues, heaps, members, groups_, counts, stream):
     """See `_come_near_by_tuple`."""
-    heap = tiers.of(queues, heaps, stream)
+    start = queues[stream].start
     found = tiers.refill(queues, heaps, stream)
     for at in range(found):
-        soon = np.int64(heap[min(at + 2 * AHEAD, found - 1)].holder)
+        soon = np.int64(heaps.entries[start + min(at + 2 * AHEAD, found - 1)].holder)
         layout.warm(counts, soon)
-        soon = np.int64(groups_[heap[min(at + AHEAD, found - 1)].holder, stream].root)
-        layout.warm(members.notes, max(np.int64(0), soon))
-        entry = heap[at]
+        soon = np.int64(heaps.entries[start + min(at + AHEAD, found - 1)].holder)
+        layout.warm(members.notes, max(np.int64(0), np.int64(groups_[soon, stream].root)))
+        entry = heaps.entries[start + at]
         holder = np.int64(entry.holder)
         group = groups_[holder, stream]
-        if group.root >= 0 and _speaks_for(group, entry):
+        if _speaks_for(group, entry):
             basis, order = _first_of(members, group)
             part = worth.key_worth(rule, counts, holder, stream)
-            group.queued = worth.group_priority(rule, part, basis)
-            group.queued_order = groups.short(order)
-            tiers.keep(queues, heaps, stream, group.queued, basis, order, holder)
+            priority = worth.group_priority(rule, part, basis)
+            group.queued = groups.rough(priority)
+            tiers.keep(queues, heaps, stream, priority, basis, order, holder)
     tiers.end_refill(queues, heaps, stream)
 
 
 @part
 def first_by_key(rule, queues, heaps, members, groups_, counts, stream):
-    """The slot with the smallest present priority, or NOBODY; its priority is in its group."""
+    """The slot with the smallest present priority, or NOBODY; its priority is in the top entry."""
     found = np.int64(NOBODY)
     while queues[stream].count > 0:
         if queues[stream].near == 0:
             _come_near_by_key(rule, queues, heaps, members, groups_, counts, stream)
             continue
-        top = heaps[queues[stream].start]
+        top = heaps.entries[queues[stream].start]
         group = groups_[top.holder, stream]
-        if group.root < 0 or not _speaks_for(group, top):
+        if not _speaks_for(group, top):
             tiers.pop(queues, heaps, stream)
             continue
         basis, order = _first_of(members, group)
@@ -158,8 +161,7 @@ def first_by_key(rule, queues, heaps, members, groups_, counts, stream):
         if priority == top.priority and order == top.order:
             found = np.int64(group.root)
             break
-        group.queued = priority
-        group.queued_order = groups.short(order)
+        group.queued = groups.rough(priority)
         tiers.move_top(queues, heaps, stream, priority, basis, order)
     return found
 
@@ -168,7 +170,7 @@ def first_by_key(rule, queues, heaps, members, groups_, counts, stream):
 def drop_top(shed, stream, slot):
     """A victim has left: drop its entry now, so that the next victim is known early."""
     if shed.queues[stream].near > 0:
-        holder = np.int64(shed.heaps[shed.queues[stream].start].holder)
+        holder = np.int64(shed.heaps.entries[shed.queues[stream].start].holder)
         if shed.rule[0].standing == BY_KEY:
             is_dead = shed.groups[holder, stream].root < 0
         else:
@@ -178,10 +180,11 @@ def drop_top(shed, stream, slot):
 
 
 @part
-def reweigh(rule, queues, heaps, members, groups_, counts, key, stream):
-    """The worth of a key has changed for the members of `stream`.
+def reweigh(rule, queues, heaps, members, groups_, counts, key, stream, has_new_root):
+    """The worth of a key has changed for the members of `stream`, or who is the first of them.
 
-    A rise is noticed when the group comes to the top; a fall must be queued at once.
+    A rise is noticed when the group comes to the top; a fall must be queued at once. At the same
+    priority, only a new first can stand before the old one.
     """
     group = groups_[key, stream]
     if group.root < 0:
@@ -189,14 +192,12 @@ def reweigh(rule, queues, heaps, members, groups_, counts, key, stream):
     basis, order = _first_of(members, group)
     part = worth.key_worth(rule, counts, key, stream)
     priority = worth.group_priority(rule, part, basis)
-    if priority < group.queued or (
-        priority == group.queued and groups.short(order) != group.queued_order
-    ):
+    queued = np.float64(group.queued)
+    if priority < queued or (has_new_root and priority == queued):
         if queues[stream].count >= tiers.room(queues, stream):
             rebuild_by_key(rule, queues, heaps, members, groups_, counts, stream)
         else:
-            group.queued = priority
-            group.queued_order = groups.short(order)
+            group.queued = groups.rough(priority)
             tiers.push(queues, heaps, stream, priority, basis, order, key)
 
 
@@ -211,7 +212,8 @@ def store(queues, heaps, members, slot, priority):
         if queues[stream].count >= tiers.room(queues, stream):
             rebuild_by_tuple(queues, heaps, members, stream)
         else:
-            tiers.push(queues, heaps, stream, priority, basis_at(members, slot), note.order, slot)
+            basis, order = basis_at(members, slot), np.int64(note.order)
+            tiers.push(queues, heaps, stream, priority, basis, order, slot)
 
 
 @part

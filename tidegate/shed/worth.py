@@ -87,8 +87,8 @@ def key_worth(rule, counts, key, stream):
     """The part of the priority that all tuples of a key share."""
     kind = rule[0].kind
     if kind == OUTPUT:
-        return counts[key, 0]
-    matches = counts[key, 1 - stream]
+        return frequency.count_of(counts, key, 0)
+    matches = frequency.count_of(counts, key, 1 - stream)
     if kind == ADDITIVE:
         return rule[0].beta * matches
     if kind == MULTIPLICATIVE:
@@ -124,7 +124,7 @@ def at_arrival(rule, counts, key, stream, own, random):
         return random
     if kind == SIMP:
         return own
-    matches = counts[key, 1 - stream]
+    matches = frequency.count_of(counts, key, 1 - stream)
     if kind == SIMPPROB:
         return bounded(own * matches)
     return bounded(rule[0].alpha * own * (1.0 + rule[0].beta * matches))
@@ -139,9 +139,10 @@ def score(
     if key == frequency.NO_KEY:
         return 0.0
     if rule[0].statistics == frequency.GIVEN:
-        worth = counts[key, other]
+        worth = frequency.count_of(counts, key, other)
     else:
-        worth = rates.level_rate[stream, match_rate.level_of(counts[key, other])]
+        level = match_rate.level_of(frequency.count_of(counts, key, other))
+        worth = rates.level_rate[stream, level]
     wait = match_rate.wait_of(match_rate.waited(rates, key), rates.span[0])
     worth *= rates.wait_worth[stream, wait] * ages.worth_at(stages, stream, born, now)
     if weighed:

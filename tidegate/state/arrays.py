@@ -23,6 +23,7 @@ from tidegate.windows import late_heap, lifetime
 
 FIRST_SLOTS = 1024
 FIRST_ITEMS = 4096
+MOST_ORDERS = 2**31 - 1  # of arrival, until tuples are renumbered
 _NEVER = -(2**62)
 
 
@@ -122,8 +123,11 @@ def with_more_slots(state: State, capacity: int) -> State:
 
 
 def with_even_lines(state: State) -> State:
-    """The same join, each line with room as its stream needs it now: two places for a slot."""
+    """The same join, each line with room as its stream needs it now: two places for a slot, or
+    under a budget one and a half."""
     length = 2 * len(state.slots)
+    if state.gate[0].limited:
+        length = min(length, len(state.slots) * 3 // 2 + 64)
     alive = (state.lanes.end - state.lanes.begin).tolist()
     if state.pool[0].tracked:
         alive = state.lanes.alive.tolist()
@@ -205,6 +209,20 @@ def start_tracking(state: State) -> None:
         positions = np.arange(lane.begin, lane.end)
         slots = state.lines[positions]
         notes.place[slots[slots >= 0]] = positions[slots >= 0]
+
+
+def renumber(state: State) -> None:
+    """Give the retained tuples the lowest orders, as they came.
+
+    An order has 32 bits, so the next tuples would have none left after some billions.
+    """
+    alive = int(state.pool[0].alive)
+    if state.pool[0].tracked:
+        line = alive_slots(state)
+        line = line[np.argsort(state.notes.order[line])]
+        state.notes.order[line] = np.arange(alive)
+    state.pool[0].closed_until = max(0, state.pool[0].closed_until - state.gate[0].order + alive)
+    state.gate[0].order = alive
 
 
 @kernel

@@ -62,11 +62,12 @@ def shed_of(spec: JoinSpec, binding: Binding, state: State) -> Shed | None:
     state.notes.monitor = NOT_CHARGED
     columns = _by_key(recipe.kind, recipe.standing, streams, keys)
     by_heap = recipe.standing != BY_AGE
+    needs = _needs(spec, recipe, state)
     shed = Shed(
         rule=_rule(spec, policy, recipe, statistics, state),
         queues=records(QUEUE, streams),
-        heaps=records(queue.ENTRY, tiers.length_for(slots, streams) if by_heap else 1),
-        members=members.empty(state.notes, _needs(spec, recipe, state)),
+        heaps=queue.empty(tiers.length_for(slots, streams) if by_heap else 1, needs.basis),
+        members=members.empty(state.notes, needs),
         groups=columns["groups"],
         stages=ages.empty(streams, buckets + 1, rising),
         frequency=frequency.empty(
@@ -93,26 +94,29 @@ def _needs(spec: JoinSpec, recipe: recipes.Recipe, state: State) -> members.Need
     kind, weighed = recipe.kind, bool(state.gate[0].has_importance)
     timed = kind in (shed_records.ADDITIVE, shed_records.MULTIPLICATIVE)
     ranked = (shed_records.SIMP, shed_records.SIMPPROB, shed_records.DIMPPROB, shed_records.VALUE)
+    has_bases = timed or (weighed and kind in ranked)
+    by_key, by_age = recipe.standing == BY_KEY, recipe.standing == BY_AGE
     return members.Needs(
         priority=recipe.standing == BY_TUPLE,
-        basis=timed or (weighed and kind in ranked),
+        basis=has_bases,
         born=recipe.aged or kind == shed_records.CUMULATIVE,
         cost=spec.memory_bytes is not None,
         key=recipe.keyed,
-        links=recipe.standing != BY_TUPLE,
+        links=by_key or by_age,
+        below=(by_key and has_bases) or (by_age and recipe.aged),
     )
 
 
 def _by_key(kind: int, standing: int, streams: int, keys: int) -> dict[str, Any]:
     """All that shedding knows by key, in one block. What a policy has no use for is a dummy of the
     same type, so that one driver serves all policies."""
-    others: dict[str, Any] = {"groups": (GROUP, streams), "activity": (np.int64, 2)}
+    others: dict[str, Any] = {"groups": (GROUP, streams), "activity": (match_rate.ACTIVITY, 1)}
     used = {"groups": standing == BY_KEY, "activity": kind == shed_records.VALUE}
     columns = frequency.block(streams, 1, **others)
     needed = {name: column for name, column in others.items() if used[name]}
     columns |= frequency.block(streams, max(1, keys), **needed)
     columns["groups"].root[:] = -1
-    columns["activity"][:] = match_rate.NEVER
+    columns["activity"].last = columns["activity"].before = match_rate.NEVER
     return columns
 
 
@@ -350,9 +354,16 @@ def with_even_queues(shed: Shed, slots: int) -> Shed:
     for stream, room in enumerate(np.diff(starts) - tiers.NEAR):
         if shed.queues[stream].count > room:
             victims.drop_dead(shed, stream)
-    heaps = records(queue.ENTRY, length)
+    heaps = queue.empty(length, len(shed.heaps.bases) > 1)
     tiers.move_all(shed.queues, shed.heaps, starts, heaps)
     return shed._replace(heaps=heaps)
+
+
+def follow_orders(shed: Shed | None) -> None:
+    """Members have other orders than their entries say: write the queues again."""
+    if shed is not None and shed.rule[0].standing != BY_AGE:
+        for stream in range(len(shed.queues)):
+            victims.drop_dead(shed, stream)
 
 
 def with_more_rare(shed: Shed) -> Shed:
@@ -367,7 +378,7 @@ def slot_bytes(shed: Shed) -> int:
     if rule.kind == shed_records.VALUE:
         size += match_rate.EXPOSED.itemsize + (8 if len(shed.rates.aged) > 1 else 0)
     if rule.standing != BY_AGE:
-        size += queue.ENTRY.itemsize * 3 // 2
+        size += (queue.ENTRY.itemsize + (8 if len(shed.heaps.bases) > 1 else 0)) * 5 // 4
     if rule.keyed:
         size += int(shed.frequency.keys.strides[0]) + 12  # of its key, and places in the table
     return size

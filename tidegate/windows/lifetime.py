@@ -45,7 +45,7 @@ NOT_INDEXED = -2  # a NULL or NaN in a join column: the tuple never matches
 # out of order, or in a count window. Written only there (`POOL.tracked`).
 NOTE = np.dtype(
     [
-        ("order", np.int64),  # n-th tuple taken from all streams
+        ("order", np.int32),  # later than that of every tuple taken before; see `GATE.order`
         ("place", np.int32),  # where it stands in its line
         ("stream", np.int16),
         ("monitor", np.int16),  # under a budget: its number as a monitor, or one of those below

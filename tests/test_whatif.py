@@ -1,0 +1,181 @@
+"""What `tg.whatif` says is what the engine does.
+
+Law: without sampling each point is the result of `tg.join` with that memory and policy; with it the
+truth lies in or near the interval. A need that it states is met by a real join.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import tidegate as tg
+from tidegate import cli
+from tidegate.planner import whatif, whatif_view
+
+
+def streams(rows: int, keys: int, seed: int = 0, skew: float = 0.8) -> dict[str, pa.Table]:
+    rng = np.random.default_rng(seed)
+    weight = 1.0 / np.arange(1, keys + 1) ** skew
+    return {
+        name: pa.table(
+            {
+                "t": np.arange(rows),
+                "k": rng.choice(keys, rows, p=weight / weight.sum()),
+                "v": rng.random(rows) + 0.1,
+                "text": ["payload"] * rows,
+            }
+        )
+        for name in ("left", "right")
+    }
+
+
+SPEC = tg.JoinSpec(on="k", time="t", within=200)
+
+
+@pytest.mark.parametrize("importance", [None, "v"])
+@pytest.mark.parametrize("split", ["auto", "even", [0.25, 0.75]])
+def test_each_point_is_a_join(importance: str | None, split: Any) -> None:
+    tables = streams(1500, 60)
+    spec = SPEC.replace(importance=importance, split=split)
+    found = tg.whatif(tables, spec, [20, 90, 10_000], ["random", tg.dgl(decay=0.9)], optimum=False)
+    exact = tg.join(tables, spec.replace(split="auto")).stats
+    assert found.exact["size"] == exact["rows_out"]
+    assert found.exact["memory"] == exact["memory_rows_peak"]
+    assert found.exact["bytes"] == exact["memory_bytes_peak"]
+    assert len(found.curve) == 6
+    policies = {"random": "random", "dgl": tg.dgl(decay=0.9)}
+    for row in found.curve:
+        limited = spec.replace(memory=row["memory"], policy=policies[row["policy"]])
+        stats = tg.join(tables, limited).stats
+        assert row["recall"] == stats["rows_out"] / exact["rows_out"]
+        worth = stats["importance_out"] / exact["importance_out"]
+        assert row["importance_recall"] == pytest.approx(worth)
+        assert row["low"] == row["high"] == row["importance_recall"]
+
+
+def test_needs_are_met_and_not_by_much_less() -> None:
+    tables = streams(3000, 200)
+    found = tg.whatif(tables, SPEC, optimum=False, objective="size")
+    exact = tg.join(tables, SPEC).stats["rows_out"]
+    previous = 0
+    for target, need in found.needed.items():
+        assert need is not None
+        assert need["memory"] >= previous
+        previous = need["memory"]
+        limited = SPEC.replace(memory=need["memory"], policy=need["policy"])
+        stats = tg.join(tables, limited).stats
+        assert stats["rows_out"] >= float(target) * exact
+        assert need["bytes"] == stats["memory_bytes_peak"]
+        less = SPEC.replace(memory=need["memory"] * 9 // 10, policy=need["policy"])
+        assert tg.join(tables, less).stats["rows_out"] < float(target) * exact
+
+
+def test_no_policy_beats_the_optimum() -> None:
+    tables = streams(800, 60)
+    found = tg.whatif(tables, SPEC.replace(split="even"), [10, 40, 120])
+    best = {row["memory"]: row for row in found.curve if row["policy"] == "optimum"}
+    assert set(best) == {10, 40, 120}
+    for row in found.curve:
+        assert row["recall"] <= best[row["memory"]]["recall"] + 1e-12
+    assert found.recommended in found.policies
+    assert "simp" not in found.policies  # nothing to weigh by
+
+
+def test_a_sample_of_the_keys_comes_near() -> None:
+    tables = streams(30_000, 20_000, skew=0.5)
+    spec, asked = SPEC.replace(within=2000), ([400, 1000, 2000], ["prob", "random"])
+    full = tg.whatif(tables, spec, *asked, optimum=False)
+    errors, near = [], []
+    for seed in range(6):
+        some = tg.whatif(tables, spec.replace(seed=seed), *asked, sample=0.25, optimum=False)
+        assert some.sampled == 0.25
+        for row, true in zip(some.curve, full.curve, strict=True):
+            assert row["low"] <= row["recall"] <= row["high"]
+            errors.append(abs(row["recall"] - true["recall"]))
+            near.append(row["low"] - 0.02 <= true["recall"] <= row["high"] + 0.02)
+    assert np.mean(errors) < 0.05
+    assert np.mean(near) >= 0.85
+
+
+def test_long_streams_are_sampled_by_themselves(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(whatif, "MOST_ROWS", 1000)
+    found = tg.whatif(streams(1500, 300), SPEC, [50], ["recent"], optimum=False)
+    assert found.sampled == pytest.approx(1 / 3, abs=0.02)
+    by_count = tg.JoinSpec(on="k", time="t", within=tg.rows(50))
+    whole = tg.whatif(streams(1500, 300), by_count, [50], ["recent"], optimum=False)
+    assert whole.sampled == 1.0
+    assert "all 3,000 rows are replayed" in whole.notes[0]
+
+
+def test_nothing_to_join_keeps_everything() -> None:
+    tables = {name: table.slice(0, 0) for name, table in streams(5, 2).items()}
+    found = tg.whatif(tables, SPEC, [5], ["random"])
+    assert {row["recall"] for row in found.curve} == {1.0}
+    assert found.exact["size"] == 0
+    assert "100.0" in str(found)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "options", "words"),
+    [
+        (([0],), {}, "each at least 1"),
+        ((["2 MB"],), {}, "numbers of tuples"),
+        (([],), {}, "memory is empty"),
+        (([5], []), {}, "policies is empty"),
+        (([5], "prob"), {}, "give a list"),
+        (([5], ["prbo"]), {}, "prob"),
+        (([5],), {"sample": 2.0}, "more than 0 and at most 1"),
+        (([5],), {"objective": "worth"}, "objective"),
+    ],
+)
+def test_bad_questions_get_a_sentence(
+    arguments: tuple[Any, ...], options: dict[str, Any], words: str
+) -> None:
+    with pytest.raises(tg.TidegateError, match=words):
+        tg.whatif(streams(50, 5), SPEC, *arguments, **options)
+
+
+def test_missing_and_unknown_streams() -> None:
+    tables = streams(50, 5)
+    with pytest.raises(tg.TidegateError, match="'right' is missing"):
+        tg.whatif({"left": tables["left"]}, SPEC)
+    with pytest.raises(tg.TidegateError, match="'other' is unknown"):
+        tg.whatif({**tables, "other": tables["left"]}, SPEC)
+
+
+def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for name, table in streams(600, 40).items():
+        pq.write_table(table, tmp_path / f"{name}.parquet")
+    files = [str(tmp_path / f"{name}.parquet") for name in ("left", "right")]
+    options = ["--on", "k", "--time", "t", "--within", "200", "--memory", "40,100"]
+    few = [*options, "--policies", "prob,value"]
+    assert cli.run(["whatif", *files, *few, "--json"]) == 0
+    answer = json.loads(capsys.readouterr().out)
+    assert set(answer["needed"]) == {"0.90", "0.95", "0.99"}
+    assert {row["policy"] for row in answer["curve"]} == {"prob", "value", "optimum"}
+    assert {"policy", "memory", "recall", "importance_recall"} <= set(answer["curve"][0])
+    for ending in ("svg", "png", "html", "json"):
+        chart = tmp_path / f"chart.{ending}"
+        assert cli.run(["whatif", *files, *few, "--chart", str(chart)]) == 0
+        assert chart.stat().st_size > 1000
+    out = capsys.readouterr().out
+    assert "memory" in out
+    assert "90 % of the results:" in out
+    assert cli.run(["whatif", *files, *options, "--chart", "x.gif"]) == 2
+    assert "no known ending" in capsys.readouterr().err
+
+
+def test_the_chart_has_all_lines() -> None:
+    found = tg.whatif(streams(300, 20), SPEC.replace(importance="v"), [20, 60], ["simp", "value"])
+    drawn = json.dumps(whatif_view.chart(found))
+    for name in ("simp", "value", "optimum"):
+        assert name in drawn
+    assert "importance" in str(found)
+    assert "<table>" in found._repr_html_()

@@ -1,0 +1,175 @@
+"""`tidegate whatif`: how much memory is needed for how much of the result.
+
+Law: the options are those of `tidegate join`, and mean the same; the numbers are those of
+`tidegate.whatif`.
+"""
+
+from __future__ import annotations
+
+import json as json_text
+import time as clock
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from tidegate.cli import arguments
+from tidegate.cli.screen import answer, console, progress_of, say
+from tidegate.spec import TidegateError
+
+Memories = Annotated[
+    str | None,
+    typer.Option("--memory", metavar="N,N,..", help="Budgets in tuples; default: nine shares."),
+]
+Policies = Annotated[
+    str | None,
+    typer.Option("--policies", metavar="P,P,..", help="Policies to try; default: all."),
+]
+Objective = Annotated[
+    str, typer.Option("--objective", metavar="WHAT", help="Targets are of importance or of size.")
+]
+Sample = Annotated[
+    float | None,
+    typer.Option("--sample", metavar="SHARE", help="Replay a share of the keys, such as 0.1."),
+]
+Optimum = Annotated[
+    bool, typer.Option("--optimum/--no-optimum", help="Add the best that any policy could do.")
+]
+ChartFile = Annotated[
+    Path | None,
+    typer.Option("--chart", metavar="FILE", help="Draw the curves: .svg, .png, .html or .json."),
+]
+
+
+def whatif(
+    left: arguments.Left,
+    right: arguments.Right,
+    on: arguments.On,
+    time: arguments.Time,
+    within: arguments.Within,
+    memory: Memories = None,
+    policies: Policies = None,
+    split: arguments.Split = "auto",
+    importance: arguments.Importance = None,
+    output_importance: arguments.OutputImportance = "min",
+    index: arguments.Index = "auto",
+    lateness: arguments.Lateness = "0",
+    ties: arguments.Ties = "arrival",
+    bad_rows: arguments.BadRows = "count",
+    seed: arguments.Seed = 0,
+    objective: Objective = "importance",
+    sample: Sample = None,
+    optimum: Optimum = True,
+    chart: ChartFile = None,
+    json: arguments.Json = False,
+    quiet: arguments.Quiet = False,
+) -> None:
+    """Say how much memory is needed for 90, 95 and 99 % of the result, and with which policy.
+
+    Two recorded files are replayed under many budgets and policies. Long ones are replayed for some
+    of their keys, and the numbers then have intervals.
+
+    \b
+    Examples
+      tidegate whatif clicks.parquet ads.parquet --on ad_id --time ts \\
+          --within 10m
+      tidegate whatif a.csv b.csv --on k --time ts --within 600 \\
+          --memory 1000,2000,5000 --policies prob,value --chart curves.html
+    """
+    spec = arguments.spec_of(
+        on, time, within, None, "auto", split, importance, output_importance, index, lateness,
+        ties, bad_rows, seed,
+    )  # fmt: skip
+    if chart is not None:
+        _check_ending(chart)
+    from tidegate.cli import files
+    from tidegate.planner.whatif import whatif as ask
+
+    paths = dict(zip(arguments.STREAMS, (left, right), strict=True))
+    tables = files.typed({name: files.read(path) for name, path in paths.items()}, spec)
+    began = clock.perf_counter()
+    with progress_of("replaying", quiet, "replays") as progress:
+        found = ask(
+            tables,
+            spec,
+            None if memory is None else _numbers(memory),
+            None if policies is None else [name.strip() for name in policies.split(",")],
+            objective=objective,
+            sample=sample,
+            optimum=optimum,
+            progress=progress,
+        )
+    if chart is not None:
+        draw(found, chart)
+    if json:
+        answer(
+            {
+                "curve": found.curve,
+                "needed": found.needed,
+                "recommended": found.recommended,
+                "exact": found.exact,
+                "objective": found.objective,
+                "sampled": found.sampled,
+                "notes": list(found.notes),
+                "seconds": round(clock.perf_counter() - began, 3),
+                "spec": json_text.loads(spec.to_json()),
+            }
+        )
+        return
+    show(found, quiet)
+
+
+def _numbers(text: str) -> list[Any]:
+    return [arguments.whole_or_text(part.strip()) for part in text.split(",")]
+
+
+def show(found: Any, quiet: bool) -> None:
+    """The answer as a table, and what follows from it."""
+    from rich.table import Table
+
+    from tidegate.planner import whatif_view
+
+    names = whatif_view.columns_of(found)
+    table = Table(show_edge=False, pad_edge=False, title=None)
+    table.add_column("memory", justify="right", no_wrap=True)
+    for name in names:
+        table.add_column(name, justify="right")
+    for memory, row in whatif_view.table_of(found):
+        cells = [f"{100 * row[name]:.1f}" if name in row else "" for name in names]
+        table.add_row(f"{memory:,}", *cells)
+    screen = console()
+    kept = "importance" if found.is_weighed else "results"
+    screen.print(f"% of the {kept} kept, by memory in tuples and policy")
+    screen.print(table)
+    screen.print()
+    for sentence in whatif_view.sentences(found):
+        screen.print(sentence, soft_wrap=True, markup=False)
+    if not quiet:
+        for note in found.notes:
+            say(f"note: {note}")
+
+
+_ENDINGS = (".svg", ".png", ".html", ".json")
+
+
+def _check_ending(path: Path) -> None:
+    if path.suffix.lower() not in _ENDINGS:
+        raise TidegateError(f"--chart '{path}' has no known ending; use .svg, .png, .html or .json")
+
+
+def draw(found: Any, path: Path) -> None:
+    """Write the chart in the form that the file's ending names."""
+    from tidegate.planner import whatif_view
+
+    makers = {
+        ".svg": lambda: whatif_view.svg(found).encode(),
+        ".png": lambda: whatif_view.png(found),
+        ".html": lambda: (
+            f"<!doctype html><meta charset=utf-8><title>what if</title>{whatif_view.html(found)}"
+        ).encode(),
+        ".json": lambda: json_text.dumps(whatif_view.chart(found)).encode(),
+    }
+    try:
+        path.write_bytes(makers[path.suffix.lower()]())
+    except OSError as error:
+        raise TidegateError(f"file '{path}' cannot be written: {error.strerror}") from error
