@@ -46,6 +46,10 @@ _RECIPES = {
 }
 
 
+# Those that are defined for more than two streams.
+MANY = ("random", "recent", "until-expiry", "simp")
+
+
 def policies() -> tuple[str, ...]:
     """The names that `JoinSpec(policy=...)` takes."""
     return tuple(name for name in PARAMETERS if name != "priority")
@@ -63,6 +67,20 @@ def recipe_of(policy: Policy) -> Recipe:
         )
     check(policy)
     return _RECIPES[name]
+
+
+def check_for_many(policy: Policy, split: object) -> None:
+    """Refuse what this version does with two streams only."""
+    if policy.name not in MANY:
+        raise SpecError(
+            f"policy {policy.name!r} sheds from two streams only in this version; with more give "
+            f"one of {', '.join(MANY)}"
+        )
+    if split == "auto":
+        raise SpecError(
+            "split 'auto' shares memory between two streams only in this version; with more give "
+            "'even', 'shared' or numbers"
+        )
 
 
 def statistics_of(policy: Policy) -> int:

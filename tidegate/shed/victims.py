@@ -200,6 +200,17 @@ def reweigh(rule, queues, heaps, members, groups_, counts, key, stream):
             tiers.push(queues, heaps, stream, priority, basis, order, key)
 
 
+@inlined
+def reweigh_others(shed, key, stream):
+    """The count of a key on `stream` has changed: so has its worth on all other streams."""
+    for other in range(len(shed.queues)):
+        if other != stream:
+            reweigh(
+                shed.rule, shed.queues, shed.heaps, shed.members, shed.groups,
+                shed.frequency.counts, key, other,
+            )  # fmt: skip
+
+
 @part
 def store(queues, heaps, members, slot, priority):
     """Give a member another priority; see `reweigh`."""

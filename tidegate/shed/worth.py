@@ -2,7 +2,8 @@
 
 Law: a policy is one number, its priority, made of importance, matches and age; the tuple with
 the smallest (priority, basis, order of arrival) goes. `m` is the count of the tuple's key on the
-opposite stream (`estimate.frequency`); `imp` its importance.
+opposite stream (`estimate.frequency`), with n streams the product of its counts on the others: so
+many results the tuple would complete if it came now. `imp` is its importance.
 
 `random`          chance: what is retained is a uniform sample of the window
 `prob`            m (srivastava2004, section 3.3), kept current
@@ -82,13 +83,26 @@ def life_left(born, now, window):
     return max(0.0, np.float64(born + window - now) / np.float64(window)) if window > 0 else 0.0
 
 
+@inlined
+def matches_of(counts, key, stream):
+    """m: so many results a tuple of `stream` with this key would complete if it came now."""
+    matches = 1.0
+    if counts.shape[1] == 2:
+        matches = counts[key, 1 - stream]
+    else:
+        for other in range(counts.shape[1]):
+            if other != stream:
+                matches *= counts[key, other]
+    return matches
+
+
 @part
 def key_worth(rule, counts, key, stream):
     """The part of the priority that all tuples of a key share."""
     kind = rule[0].kind
     if kind == OUTPUT:
         return counts[key, 0]
-    matches = counts[key, 1 - stream]
+    matches = matches_of(counts, key, stream)
     if kind == ADDITIVE:
         return rule[0].beta * matches
     if kind == MULTIPLICATIVE:
@@ -124,7 +138,7 @@ def at_arrival(rule, counts, key, stream, own, random):
         return random
     if kind == SIMP:
         return own
-    matches = counts[key, 1 - stream]
+    matches = matches_of(counts, key, stream)
     if kind == SIMPPROB:
         return bounded(own * matches)
     return bounded(rule[0].alpha * own * (1.0 + rule[0].beta * matches))

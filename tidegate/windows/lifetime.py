@@ -75,6 +75,8 @@ LANE = np.dtype(
         ("visits", np.int64),  # of index nodes
         ("updates", np.int64),  # comparisons made to maintain its index
         ("peak", np.int64),
+        ("walks", np.float64),  # of its chains by probes of n streams, old ones for less
+        ("misses", np.float64),  # of which so many found nothing
     ]
 )
 
