@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
+from random import Random
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
+import pytest
 from many_cases import ManyCase
-from naive_many import Push
+from naive_many import ManyJoin, Push, Shedding
 
 import tidegate as tg
+from tidegate.driver import leaving
+from tidegate.state.join_state import DEPARTURES
 
+CAUSES = {leaving.EVICTED: "evicted", leaving.REFUSED: "refused"}
 Found = list[tuple[tuple[int, ...], float]]  # row numbers, importance
 
 
@@ -60,3 +67,45 @@ def replayed(case: ManyCase, engine: tg.JoinEngine | None = None) -> tuple[tg.Jo
         table = engine.push(feeder.tables(push), watermark=push.watermark)
         found += found_in(case.spec, table)
     return engine, found
+
+
+class Reporting(tg.JoinEngine):
+    """Notes who leaves, by row number."""
+
+    def __init__(self, spec: tg.JoinSpec, schemas: Any = None) -> None:
+        super().__init__(spec, schemas or schemas_of(spec))
+        self.victims: list[tuple[int, int, str]] = []
+        self.report()
+
+    def report(self) -> None:
+        self._state.gate[0].reports_left = 1
+        room, left = self._results.room, np.zeros((4000, 3), np.int64)
+        self._results.room = lambda scratch: room(scratch)._replace(left=left)  # type: ignore[method-assign]
+
+    def _departures(self, output: Any) -> None:
+        for stream, address, why in output.left[: output.filled[DEPARTURES]].tolist():
+            payload = self._payloads[stream]
+            if why in CAUSES and payload is not None:
+                columns = payload.gather(np.array([address]))
+                self.victims.append((stream, columns.column("row")[0].as_py(), CAUSES[why]))
+        super()._departures(output)
+
+
+def check_victims(case: ManyCase, policy: Shedding, restarts: Random | None = None) -> ManyJoin:
+    """Engine and twin agree after each push; `restarts` says when to restore a snapshot."""
+    engine, feeder, twin = Reporting(case.spec), Feeder(case.spec), ManyJoin(case.spec, policy)
+    for push in case.pushes:
+        table = engine.push(feeder.tables(push), watermark=push.watermark)
+        expected = [(r.rows, r.importance) for r in twin.push(*push)]
+        assert Counter(found_in(case.spec, table)) == Counter(expected)
+        assert engine.victims == twin.victims
+        if restarts is not None and restarts.random() < 0.5:
+            victims = engine.victims
+            engine = Reporting.restore(engine.snapshot())  # type: ignore[assignment]
+            engine.victims = victims
+            engine.report()
+    stats = engine.stats()
+    for name, number in twin.stats().items():
+        assert stats[name] == pytest.approx(number), name
+    assert stats["memory_rows_peak"] <= (case.spec.memory_rows or 0)
+    return twin

@@ -191,8 +191,7 @@ def write_counts(state, stream, done, too_late):
 
 @kernel
 def run(state, shed, arrivals, work, many, output):
-    """Take arrivals one by one until all are taken or something is needed. Here `shed` and `many` are
-    None."""
+    """Take arrivals one by one until all are taken or something is needed; `shed` is None here."""
     if work.hashed[0] != len(state.buckets):
         work.hashed[0] = len(state.buckets)
         for arrival in range(len(arrivals.code)):

@@ -29,11 +29,13 @@ from tidegate.driver.admission import (
     take,
 )
 from tidegate.driver.arrival import in_time
+from tidegate.driver.existence import note_together
 from tidegate.driver.ghosts import call_back, dismiss
 from tidegate.driver.leaving import expire
 from tidegate.driver.meeting import emit, find, matched
 from tidegate.driver.observing import produced, see
 from tidegate.driver.probing import EARLIER, NEWCOMERS
+from tidegate.shed.shed_records import ARRIVAL_ORDER
 from tidegate.state.join_state import (
     ARRIVAL,
     FOUND,
@@ -45,6 +47,7 @@ from tidegate.state.join_state import (
     PLACE,
     SLOT,
     STREAM,
+    TOGETHER,
     UNUSED,
 )
 from tidegate.windows import lifetime
@@ -103,6 +106,9 @@ def run(state, shed, arrivals, work, many, output):
             if phase == ADMIT:
                 for lane in range(len(state.lanes)):
                     lifetime.note_peak(state.pool, state.lanes[lane])
+            if shed is not None:
+                if phase == PAIRS and shed.rule[0].kind == ARRIVAL_ORDER:
+                    note_together(state, arrivals, work)
             if many is not None:
                 if phase == PAIRS:
                     progress[UNUSED] = state.pool[0].unused
@@ -120,6 +126,7 @@ def run(state, shed, arrivals, work, many, output):
             if shed is not None:
                 if is_crowded(shed, stream):
                     return NEED_PLACES
+                shed.patterns.together[0] = work.group[progress[PLACE], TOGETHER]
             take(state, stream)
             slot = work.group[progress[PLACE], SLOT]
             admit(state, shed, arrivals, output, stream, arrival, slot)
@@ -133,7 +140,6 @@ def run(state, shed, arrivals, work, many, output):
                 find(state, arrivals, work, many, stream, arrival, whom)
             if not emit(state, arrivals, work, many, output, stream, arrival, whom):
                 return NEED_OUTPUT
-            progress[FOUND] = NOTHING_FOUND
             if phase == PAIRS:
                 slot = visit(state, arrivals, stream, arrival)
                 work.group[progress[PLACE], SLOT] = slot
@@ -143,4 +149,5 @@ def run(state, shed, arrivals, work, many, output):
                 produced(shed, arrivals, arrival, progress[MATCHES])
                 if phase == MEET:  # newcomers that meet inside the instant are no members yet
                     matched(state, shed, arrivals, arrival, work, many, stream, whom)
+            progress[FOUND] = NOTHING_FOUND
         progress[PLACE] += 1

@@ -10,8 +10,8 @@ import numpy as np
 
 from tidegate.compiled.kernel import inlined, part, step
 from tidegate.estimate import frequency, importance
-from tidegate.shed import learning, split, victims
-from tidegate.shed.shed_records import CUMULATIVE, OUTPUT, VALUE
+from tidegate.shed import learning, split, standing_patterns, victims
+from tidegate.shed.shed_records import ARRIVAL_ORDER, CUMULATIVE, OUTPUT, VALUE
 
 
 @inlined
@@ -112,7 +112,10 @@ def matched(state, shed, arrivals, arrival, work, stream, count):
     """The arrival has met the members in `work.found`; what follows for them."""
     rule = shed.rule
     kind = rule[0].kind
-    if kind == CUMULATIVE or kind == VALUE or rule[0].watched:
+    if kind == ARRIVAL_ORDER:
+        for k in range(count):
+            standing_patterns.earn(shed, work.found[k], 1.0)
+    elif kind == CUMULATIVE or kind == VALUE or rule[0].watched:
         weighed = state.gate[0].has_importance
         now = shed.queues[1 - stream].now
         for k in range(count):

@@ -12,8 +12,8 @@ import numpy as np
 from tidegate.compiled.kernel import part
 from tidegate.driver import counting_many
 from tidegate.driver.probing import ANYBODY
-from tidegate.shed import learning
-from tidegate.shed.shed_records import CUMULATIVE
+from tidegate.shed import learning, standing_patterns
+from tidegate.shed.shed_records import ARRIVAL_ORDER, CUMULATIVE
 from tidegate.state.join_state import FOUND, GROUP_ORDER, MATCHES
 
 
@@ -22,7 +22,8 @@ def matched(state, shed, arrivals, arrival, work, many, stream, whom):
     """The arrival has met the members in `work.found`; what follows for them."""
     rule = shed.rule
     kind = rule[0].kind
-    if work.progress[MATCHES] > 0 and (kind == CUMULATIVE or rule[0].watched):
+    told = kind == CUMULATIVE or kind == ARRIVAL_ORDER or rule[0].watched
+    if work.progress[MATCHES] > 0 and told:
         counting_many.share_out(state, work, many, stream, arrivals.time[arrival], whom)
         weighed = state.gate[0].has_importance
         for at in range(work.progress[FOUND]):
@@ -34,5 +35,7 @@ def matched(state, shed, arrivals, arrival, work, many, stream, whom):
                 now = shed.queues[lane].now
                 if rule[0].watched:
                     learning.watch(shed, slot, now, many.shares[at])
-                if kind == CUMULATIVE:
+                if kind == ARRIVAL_ORDER:
+                    standing_patterns.earn(shed, slot, many.shares[at])
+                elif kind == CUMULATIVE:
                     learning.gain(shed, slot, own, now, state.lanes[lane].window)

@@ -57,7 +57,7 @@ SLACK_IN_TUPLES = 1 / 2  # of the payload alive: how much dead payload is kept
 def check_supported(spec: JoinSpec) -> None:
     """An error if this version cannot run such a join."""
     if len(spec.streams) > 2 and spec.memory is not None:
-        recipes.check_for_many(spec.policy_choice, spec.split)
+        recipes.check_for_many(spec.policy_choice)
     if spec.cpu is not None:
         raise TidegateError("cpu is given, but this version has no CPU budgets; give None")
     recipes.recipe_of(spec.policy_choice)
@@ -433,7 +433,7 @@ class JoinEngine:
             progress=np.array([NOTHING_FOUND, *[0] * 7], np.int64),
             part=np.full((len(self.spec.streams), 2), ALL_AGES, np.int64),
             **self._candidates(),
-            group=np.zeros((groups, 3), np.int64),
+            group=np.zeros((groups, 4), np.int64),
             bucket=in_order.room_for_buckets(scratch, len(arrivals.time)),
             hashed=np.zeros(1, np.int64),
         )

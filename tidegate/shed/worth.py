@@ -16,6 +16,7 @@ many results the tuple would complete if it came now. `imp` is its importance.
 `additive`        alpha imp + beta m + delta time, kept current (3.2)
 `multiplicative`  imp^alpha m^beta time^delta
 `cumulative`      alpha imp (1 + beta m) at arrival, then as `dgl` with gain beta and decay delta
+`arrival-order`   results per tuple of its existence pattern (kwon2011; `estimate.patterns`)
 `value`           expected importance per arrival: rate of the key x rate ahead at its age x rate
                   ahead at the wait of its key (`estimate.match_rate`) x E[f(imp, importance of
                   whom it meets)], per byte under a budget in bytes
@@ -33,6 +34,7 @@ from tidegate.shed import ages
 from tidegate.shed.members import basis_at, cost_at
 from tidegate.shed.shed_records import (
     ADDITIVE,
+    ARRIVAL_ORDER,
     CUMULATIVE,
     MULTIPLICATIVE,
     OUTPUT,
@@ -102,6 +104,8 @@ def key_worth(rule, counts, key, stream):
     kind = rule[0].kind
     if kind == OUTPUT:
         return counts[key, 0]
+    if kind == ARRIVAL_ORDER:
+        return counts[key, stream]
     matches = matches_of(counts, key, stream)
     if kind == ADDITIVE:
         return rule[0].beta * matches
@@ -123,7 +127,7 @@ def basis_of(rule, own, time):
         return bounded(rule[0].alpha * own + rule[0].delta * time)
     if kind == MULTIPLICATIVE:
         return bounded(own ** rule[0].alpha * time ** rule[0].delta)
-    if kind == PROB or kind == OUTPUT:
+    if kind == PROB or kind == OUTPUT or kind == ARRIVAL_ORDER:
         return 1.0
     if kind == RANDOM or kind == CUMULATIVE:
         return 0.0

@@ -65,7 +65,7 @@ class Work(NamedTuple):
     part: NDArray[np.int64]  # [stream, (youngest, oldest)]: ages that probes look at
     found: NDArray[np.int64]  # candidates of one probe
     totals: NDArray[np.float64]  # [slot, 2]: sums of the inverted index, zero between probes
-    group: NDArray[np.int64]  # arrivals of one instant: (stream, arrival, slot)
+    group: NDArray[np.int64]  # arrivals of one instant: see STREAM, ARRIVAL, SLOT, TOGETHER
     bucket: NDArray[np.uint32]  # [arrival]: where the hash index looks for it (`in_order`)
     hashed: NDArray[np.int64]  # [0]: of how many buckets
 
@@ -92,7 +92,7 @@ LAST, POSITION = range(2)  # of `Many.block`: the stream of the latest tuple, an
 # first tuple, and the slots that were unused when its admissions began.
 FOUND, NEXT_FOUND, MATCHES, PHASE, PLACE, GROUP_SIZE, GROUP_ORDER, UNUSED = range(8)
 NOTHING_FOUND = -1  # nothing of the next arrival was done yet
-STREAM, ARRIVAL, SLOT = range(3)  # of `Work.group`
+STREAM, ARRIVAL, SLOT, TOGETHER = range(4)  # of `Work.group`
 ALL_AGES = (-(2**62), 2**62)
 
 

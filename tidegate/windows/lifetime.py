@@ -133,6 +133,16 @@ def grown_slots(
     return more_slots, more_notes
 
 
+def places_per_slot(streams: int) -> int:
+    """How many places the lines have for each slot: two; more where many streams share them."""
+    return 1 + -(-streams // 6)
+
+
+def places_for(slots: int, streams: int) -> int:
+    """The length of all lines together: with so many no stream is ever cramped."""
+    return slots * places_per_slot(streams) + (2 * streams if streams > 2 else 0)
+
+
 def line_starts(alive: Sequence[int], length: int) -> list[int]:
     """Where the stretch of each stream begins in an array of lines, and the end of the last.
 
