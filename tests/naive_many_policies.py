@@ -31,25 +31,26 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Sequence
+from fractions import Fraction
 from typing import Any
 
 from naive import Arrival, length
 from naive_many import NOTHING, Combination, ManyJoin, Shedding, key_of
-from naive_policies import chance
+from naive_policies import best_rate, chance
 
 
 class Recent(Shedding):
     """The oldest goes; an arrival is never refused."""
 
     def rank(self, join: ManyJoin, arrival: Arrival) -> Any:
-        return arrival.taken
+        return 0, arrival.taken
 
 
 class UntilExpiry(Shedding):
     """Whoever came first stays until it expires."""
 
     def rank(self, join: ManyJoin, arrival: Arrival) -> Any:
-        return -arrival.taken
+        return 0, -arrival.taken
 
 
 class Simp(Shedding):
@@ -137,6 +138,169 @@ class WeighedAtArrival(Frequency):
 
     def appraised(self, join: ManyJoin, arrival: Arrival) -> None:
         self.fixed[arrival.taken] = arrival.importance * self.matches(join, arrival)
+
+
+class Additive(Frequency):
+    """alpha imp + beta m(t) + delta time, kept current; time counts windows since the first."""
+
+    def __init__(self, alpha: float, beta: float, delta: float, statistics: str = "window") -> None:
+        super().__init__(statistics)
+        self.alpha, self.beta, self.delta = alpha, beta, delta
+        self.first: int | None = None
+        self.time: dict[int, float] = {}
+
+    def arrived(self, join: ManyJoin, arrival: Arrival) -> None:
+        super().arrived(join, arrival)
+        if self.first is None:
+            self.first = join.intake.clock
+
+    def appraised(self, join: ManyJoin, arrival: Arrival) -> None:
+        window = join.spec.windows[arrival.stream]
+        first = 0 if window.kind == "rows" else self.first
+        since = now(join, arrival.stream) - first  # type: ignore[operator]
+        self.time[arrival.taken] = 1.0 + since / length(window) if window.size else 1.0
+
+    def rank(self, join: ManyJoin, arrival: Arrival) -> Any:
+        own = self.alpha * arrival.importance + self.delta * self.time[arrival.taken]
+        return self.beta * self.matches(join, arrival) + own, own, arrival.taken
+
+
+class Multiplicative(Additive):
+    """imp^alpha m(t)^beta time^delta."""
+
+    def rank(self, join: ManyJoin, arrival: Arrival) -> Any:
+        own = arrival.importance**self.alpha * self.time[arrival.taken] ** self.delta
+        return float(self.matches(join, arrival)) ** self.beta * own, own, arrival.taken
+
+
+class Cumulative(Frequency):
+    """DGL: decayed by each arrival on another stream, unless it completes a result with the tuple;
+    then raised. In an instant, the last of a result's new tuples completes it."""
+
+    def __init__(self, alpha: float, gain: float, decay: float, statistics: str = "window") -> None:
+        super().__init__(statistics)
+        self.alpha, self.gain, self.decay = Fraction(alpha), Fraction(gain), Fraction(decay)
+        self.worth: dict[int, Fraction] = {}
+        self.born: dict[int, int] = {}
+
+    def arrived(self, join: ManyJoin, arrival: Arrival) -> None:
+        super().arrived(join, arrival)
+        for x in join.alive:
+            if x.stream != arrival.stream:
+                self.worth[x.taken] *= self.decay
+
+    def produced(self, join: ManyJoin, combinations: Sequence[Combination]) -> None:
+        met = set()
+        for combination in combinations:
+            last = max(x.taken for x in combination)
+            met |= {(last, x.taken) for x in combination if x not in join.together}
+        retained = {x.taken: x for x in join.alive}
+        for _, taken in sorted(met):
+            x = retained[taken]
+            window = join.spec.windows[x.stream]
+            left = Fraction(self.born[taken] + length(window) - now(join, x.stream))
+            left = max(Fraction(0), left / length(window)) if window.size else Fraction(0)
+            gained = self.alpha * self.gain * Fraction(x.importance) * self.matches(join, x)
+            self.worth[taken] = self.worth[taken] / self.decay + gained * left
+
+    def appraised(self, join: ManyJoin, arrival: Arrival) -> None:
+        matches = self.matches(join, arrival)
+        own = self.alpha * Fraction(arrival.importance)
+        self.worth[arrival.taken] = own * (1 + self.gain * matches)
+        self.born[arrival.taken] = born(join, arrival)
+
+    def rank(self, join: ManyJoin, arrival: Arrival) -> Any:
+        return self.worth[arrival.taken], arrival.taken
+
+
+class Age(Shedding):
+    """The best rate ahead on a given curve."""
+
+    def __init__(self, curve: Sequence[float], bucket: int) -> None:
+        self.curve, self.bucket = curve, bucket
+        self.born: dict[int, int] = {}
+
+    def appraised(self, join: ManyJoin, arrival: Arrival) -> None:
+        self.born[arrival.taken] = born(join, arrival)
+
+    def rank(self, join: ManyJoin, arrival: Arrival) -> Any:
+        age = (now(join, arrival.stream) - self.born[arrival.taken]) // self.bucket
+        worth = best_rate(self.curve, age)
+        rises = age < len(self.curve) and worth > self.curve[age]
+        return worth, -arrival.taken if rises else 0, arrival.taken
+
+
+def now(join: ManyJoin, stream: int) -> int:
+    """The clock, or in a count window the number of the newest tuple."""
+    if join.spec.windows[stream].kind == "rows":
+        return join.intake.taken_of_stream[stream] - 1
+    assert join.intake.clock is not None
+    return join.intake.clock
+
+
+def born(join: ManyJoin, arrival: Arrival) -> int:
+    """When it came, on the same scale."""
+    counted = join.spec.windows[arrival.stream].kind == "rows"
+    return arrival.taken_of_stream if counted else now(join, arrival.stream)
+
+
+class AutoSplit(Shedding):
+    """`split="auto"`: one pool; priorities of another policy become results per unit of time, or
+    where they cannot, streams that are slower than the mean of the others are kept.
+
+    Planned when an instant begins, every 64 tuples, and until all streams have come.
+    """
+
+    def __init__(self, policy: Shedding, currency: str) -> None:
+        """`currency` is what a priority counts: "matches", "importance", "age" or "nothing"."""
+        self.policy, self.currency = policy, currency
+        self.arrivals: list[float] = []
+        self.until_plan, self.instant = 0, None
+        self.factor: list[float] = []
+        self.precedence: list[int] = []
+
+    def arrived(self, join: ManyJoin, arrival: Arrival) -> None:
+        streams = len(join.spec.streams)
+        if not self.arrivals:
+            self.arrivals = [0.0] * streams
+            self.factor, self.precedence = [1.0] * streams, [0] * streams
+        if self.until_plan <= 0 and join.intake.clock != self.instant:
+            self.plan(join)
+        self.arrivals[arrival.stream] += 1.0
+        self.until_plan -= 1
+        self.instant = join.intake.clock
+        self.policy.arrived(join, arrival)
+
+    def plan(self, join: ManyJoin) -> None:
+        windows = join.spec.windows
+        all_came = min(self.arrivals) > 0
+        came = self.arrivals if all_came else [1.0] * len(windows)
+        for stream in range(len(windows)):
+            others = [s for s in range(len(windows)) if s != stream]
+            theirs = sum(came[s] / len(others) for s in others)
+            if self.currency == "importance":
+                self.factor[stream] = theirs
+            elif self.currency == "matches":
+                self.factor[stream] = sum(
+                    (came[s] if windows[s].kind == "rows" else 1.0) / max(1, length(windows[s]))
+                    for s in others
+                )
+            elif self.currency == "nothing":
+                self.precedence[stream] = int(theirs > 1.1 * came[stream])
+        if all_came:
+            self.arrivals = [number * 0.5 ** (1 / 16) for number in self.arrivals]
+            self.until_plan = 64
+
+    def produced(self, join: ManyJoin, combinations: Sequence[Combination]) -> None:
+        self.policy.produced(join, combinations)
+
+    def appraised(self, join: ManyJoin, arrival: Arrival) -> None:
+        self.policy.appraised(join, arrival)
+
+    def rank(self, join: ManyJoin, arrival: Arrival) -> Any:
+        priority, *rest = self.policy.rank(join, arrival)
+        factor = self.factor[arrival.stream]
+        return (self.precedence[arrival.stream], priority * factor, *rest)
 
 
 def in_full_window(join: ManyJoin, arrival: Arrival, clock: float) -> bool:

@@ -36,6 +36,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
 from naive import Arrival
 from naive_many import NOTHING, Combination, ManyJoin, Shedding, key_of
 
@@ -122,10 +123,11 @@ class ArrivalOrder(Shedding):
         return min(heads, key=lambda x: self.rank(join, x))
 
     def rank(self, join: ManyJoin, arrival: Arrival) -> Any:
+        """Priorities are compared in 32 bits, as the engine has them."""
         pattern = self.pattern_of[arrival.taken]
         return (
             pattern != self.complete,
-            self.priority(arrival.stream, pattern),
+            float(np.float32(self.priority(arrival.stream, pattern))),
             arrival.taken,
         )
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -12,6 +13,7 @@ from readme import blocks, execute, under
 from tidegate.cli import run
 
 ENGINE = ("In Python",)
+MANY = ("More than two streams",)
 PLANNING = ("Before it runs",)
 SHELL = ("On the command line", "The papers, reproduced")
 # Run by tests/spark/test_readme.py.
@@ -20,7 +22,7 @@ SPARK = ("On Spark", "On a cluster", "Over Spark Connect")
 
 def test_every_block_is_run_by_a_test() -> None:
     for block in blocks():
-        assert block.heading in (*ENGINE, *PLANNING, *SHELL, *SPARK), (
+        assert block.heading in (*ENGINE, *MANY, *PLANNING, *SHELL, *SPARK), (
             f"no test runs line {block.line}"
         )
         assert block.language in ("", "python")
@@ -42,6 +44,13 @@ def test_python_blocks() -> None:
     said = under(*ENGINE)[-1].text.splitlines()[-1].removeprefix("# ").removesuffix(" ...")
     assert sentence.startswith(said)
     assert names["best"].size == 2  # type: ignore[attr-defined]
+
+
+def test_block_of_many_streams() -> None:
+    names: dict[str, Any] = {}
+    execute(under(*MANY), names)
+    found = names["tg"].join(names["orders"], names["spec"]).table
+    assert found["order"].to_pylist() == [1]
 
 
 def test_planning_block() -> None:

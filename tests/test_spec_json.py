@@ -181,7 +181,8 @@ def by_stream(values: st.SearchStrategy[Any], streams: tuple[str, ...]) -> st.Se
 @st.composite
 def terms(draw: st.DrawFn, streams: tuple[str, ...]) -> Any:
     column = draw(by_stream(COLUMNS, streams))
-    kind = draw(st.sampled_from(["equal", "number", "duration", "overlap", "inner", "theta"]))
+    kinds = ["equal", "number", "duration", "overlap", "inner", "theta"]
+    kind = draw(st.sampled_from(kinds if len(streams) == 2 else ["equal"]))
     if kind == "number":
         return band(column, *sorted((draw(NUMBERS), draw(NUMBERS | st.just(math.inf)))))
     if kind == "duration":
@@ -217,6 +218,7 @@ def specs(draw: st.DrawFn) -> JoinSpec:
     counts = st.lists(st.integers(0, 1000), min_size=len(streams), max_size=len(streams))
     memory = draw(st.integers(4000, 2**40) | st.sampled_from([None, "200 MB", "1.5 GiB"]))
     splits = st.sampled_from(["even", "auto", "shared", shares])
+    indexes = ["auto", "nested-loop" if len(streams) == 2 else "hash"]
     return JoinSpec(
         on=on,
         streams=streams,
@@ -227,7 +229,7 @@ def specs(draw: st.DrawFn) -> JoinSpec:
         policy=draw(POLICIES),
         importance=draw(st.none() | by_stream(COLUMNS, streams)),
         output_importance=draw(st.sampled_from(["min", "max", "sum", "product", "mean"])),
-        index=draw(by_stream(st.sampled_from(["auto", "nested-loop"]), streams)),
+        index=draw(by_stream(st.sampled_from(indexes), streams)),
         cpu=draw(st.none() | CPUS),
         lateness=draw(st.just(0) | DURATIONS),
         ties=draw(st.sampled_from(["arrival", "instant"])),

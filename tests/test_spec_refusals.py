@@ -36,6 +36,15 @@ BAD: list[tuple[dict[str, Any], list[str]]] = [
     ({"streams": ("a", 1)}, ["streams", "the name 1"]),
     ({"streams": "left"}, ["streams 'left'", "not a list"]),
     ({"streams": None}, ["streams None"]),
+    ({"streams": tuple(map(str, range(17)))}, ["streams are 17", "at most 16"]),
+    (
+        {"streams": ("a", "b", "c"), "on": ["k", band("x", 0, 1)]},
+        ["a predicate other than equality", "joins two streams only", "on equal columns"],
+    ),
+    (
+        {"streams": ("a", "b", "c"), "index": "btree"},
+        ["index 'btree'", "two streams", "'hash' or 'auto'"],
+    ),
     # on
     ({"on": []}, ["on is empty"]),
     ({"on": None}, ["on None is not a predicate", "band()"]),

@@ -43,6 +43,7 @@ _LAZY = {
     "allocate": "tidegate.planner.allocate",
     "policies": "tidegate.shed.recipes",
     "age": "tidegate.spec.policy",
+    "arrival_order": "tidegate.spec.policy",
     "auto": "tidegate.spec.policy",
     "dgl": "tidegate.spec.policy",
     "dimpprob": "tidegate.spec.policy",
@@ -61,10 +62,10 @@ _LAZY = {
 
 __all__ = [
     "Cpu", "JoinEngine", "JoinResult", "JoinSpec", "Memories", "Optimum", "Plan", "Policy",
-    "Regret", "SpecError", "TidegateError", "WhatIf", "age", "allocate", "auto", "band",
-    "configure", "dgl", "dimpprob", "inner_product", "join", "optimum", "output", "overlap", "plan",
-    "policies", "priority", "prob", "random", "recent", "regret", "rows", "simp", "simpprob",
-    "theta", "until_expiry", "value", "whatif", "window_join",
+    "Regret", "SpecError", "TidegateError", "WhatIf", "age", "allocate", "arrival_order", "auto",
+    "band", "configure", "dgl", "dimpprob", "inner_product", "join", "optimum", "output", "overlap",
+    "plan", "policies", "priority", "prob", "random", "recent", "regret", "rows", "simp",
+    "simpprob", "theta", "until_expiry", "value", "whatif", "window_join",
 ]  # fmt: skip
 
 

@@ -27,6 +27,9 @@ def compiled() -> None:
             table = pa.table(columns)
             engine.push({"left": table, "right": table}, watermark=0)
             JoinEngine.restore(engine.snapshot()).push({"left": table}, watermark=1)
+    for budget in ({}, {"memory": 2, "policy": "random"}):
+        spec = JoinSpec(on="k", time="ts", within="1 s", streams=("s1", "s2", "s3"), **budget)
+        JoinEngine(spec).push(dict.fromkeys(spec.streams, pa.table(columns)), watermark=0)
 
 
 @pytest.fixture(scope="session")

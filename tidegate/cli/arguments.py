@@ -7,6 +7,7 @@ so that a mistake gets the same sentence from Python and from the command line.
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -20,6 +21,10 @@ Left = Annotated[
     Path, typer.Argument(metavar="LEFT", help="First stream: .parquet, .csv, .arrow or .feather.")
 ]
 Right = Annotated[Path, typer.Argument(metavar="RIGHT", help="Second stream, likewise.")]
+More = Annotated[
+    list[Path] | None,
+    typer.Argument(metavar="[MORE]...", help="More streams; all are then called s1, s2, s3, ..."),
+]
 On = Annotated[
     list[str],
     typer.Option(
@@ -93,7 +98,6 @@ Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress and no n
 
 _WHOLE = re.compile(r"[+-]?[0-9]+")
 _ROWS = re.compile(r"([+-]?[0-9]+)\s*rows?", re.IGNORECASE)
-_BY_STREAM = re.compile(rf"({'|'.join(STREAMS)})\s*=")
 
 
 def number_or_text(text: str) -> int | float | str:
@@ -125,13 +129,27 @@ def window(text: str) -> Any:
     return rows(int(counted[1])) if counted else whole_or_text(text)
 
 
-def by_stream(option: str, text: str) -> str | dict[str, str]:
+def streams_of(files: int) -> tuple[str, ...]:
+    """What the streams of so many files are called.
+
+    >>> streams_of(2), streams_of(3)
+    (('left', 'right'), ('s1', 's2', 's3'))
+    """
+    return STREAMS if files == 2 else tuple(f"s{number}" for number in range(1, files + 1))
+
+
+def names_a_stream(text: str, streams: Sequence[str]) -> bool:
+    """Does a text begin as `left=..,right=..` does?"""
+    return any(re.match(rf"{name}\s*=", text.strip()) for name in streams)
+
+
+def by_stream(option: str, text: str, streams: Sequence[str] = STREAMS) -> str | dict[str, str]:
     """One value, or `left=..,right=..` as a dict; whether it is complete is for the spec to say.
 
     >>> by_stream("--time", "left=opened,right=made")
     {'left': 'opened', 'right': 'made'}
     """
-    if not _BY_STREAM.match(text.strip()):
+    if not names_a_stream(text, streams):
         return text
     values: dict[str, str] = {}
     for part in text.split(","):
@@ -139,7 +157,7 @@ def by_stream(option: str, text: str) -> str | dict[str, str]:
         if not equals or not value or name in values:
             raise SpecError(
                 f"{option} {text!r} has the part {part.strip()!r}; write one value, or "
-                "left=..,right=.. with each stream once"
+                f"{','.join(f'{name}=..' for name in streams)} with each stream once"
             )
         values[name] = value
     return values
@@ -152,24 +170,24 @@ def each(value: str | dict[str, str], read: Any) -> Any:
     return {name: read(text) for name, text in value.items()}
 
 
-def split(text: str) -> Any:
+def split(text: str, streams: Sequence[str] = STREAMS) -> Any:
     """A named split, `left=..,right=..`, or numbers in stream order such as `0.3,0.7`."""
-    value = by_stream("--split", text)
+    value = by_stream("--split", text, streams)
     if isinstance(value, str) and "," in value:
         return [number_or_text(part) for part in value.split(",")]
     return each(value, number_or_text)
 
 
-def condition(text: str) -> Any:
-    """One `--on`: a column, a pair of columns, or a predicate with its numbers."""
+def condition(text: str, streams: Sequence[str] = STREAMS) -> Any:
+    """One `--on`: a column, one column for each stream, or a predicate with its numbers."""
     kind, colon, rest = text.partition(":")
     if not colon or kind not in _PREDICATES:
-        return _columns(text)
+        return _columns(text, streams)
     make, numbers, form = _PREDICATES[kind]
     column, *values = rest.rsplit(":", numbers)
     if len(values) != numbers or not column or not all(values):
         raise SpecError(f"--on {text!r} is incomplete; write {form}")
-    return make(_columns(column), *map(number_or_text, values))
+    return make(_columns(column, streams), *map(number_or_text, values))
 
 
 _PREDICATES: dict[str, tuple[Any, int, str]] = {
@@ -179,36 +197,37 @@ _PREDICATES: dict[str, tuple[Any, int, str]] = {
 }
 
 
-def _columns(text: str) -> str | dict[str, str]:
-    if _BY_STREAM.match(text) and "," in text:
-        return by_stream("--on", text)
+def _columns(text: str, streams: Sequence[str]) -> str | dict[str, str]:
+    if names_a_stream(text, streams) and "," in text:
+        return by_stream("--on", text, streams)
     names = text.split("=")
     if len(names) == 1 and text:
         return text
-    if len(names) != len(STREAMS) or not all(names):
+    if len(names) != len(streams) or not all(names):
+        pair = "=".join(f"{name.upper()}_NAME" for name in streams)
         raise SpecError(
-            f"--on {text!r} is not a column; write NAME, or LEFT_NAME=RIGHT_NAME where the names "
-            "differ"
+            f"--on {text!r} is not a column; write NAME, or {pair} where the names differ"
         )
-    return dict(zip(STREAMS, names, strict=True))
+    return dict(zip(streams, names, strict=True))
 
 
 def spec_of(
     on: list[str], time: str, within: str, memory: str | None, policy: str, split_text: str,
     importance: str | None, output_importance: str, index: str, lateness: str, ties: str,
-    bad_rows: str, seed: int,
+    bad_rows: str, seed: int, streams: tuple[str, ...] = STREAMS,
 ) -> JoinSpec:  # fmt: skip
     """The spec that the options of a command ask for; what each may be, the spec checks."""
     return JoinSpec(
-        on=[condition(text) for text in on],
-        time=by_stream("--time", time),
-        within=each(by_stream("--within", within), window),
+        on=[condition(text, streams) for text in on],
+        time=by_stream("--time", time, streams),
+        within=each(by_stream("--within", within, streams), window),
+        streams=streams,
         memory=None if memory is None else whole_or_text(memory),
         policy=policy,
-        split=split(split_text),
-        importance=None if importance is None else by_stream("--importance", importance),
+        split=split(split_text, streams),
+        importance=None if importance is None else by_stream("--importance", importance, streams),
         output_importance=output_importance,  # type: ignore[arg-type]
-        index=by_stream("--index", index),
+        index=by_stream("--index", index, streams),
         lateness=whole_or_text(lateness),
         ties=ties,  # type: ignore[arg-type]
         bad_rows=bad_rows,  # type: ignore[arg-type]

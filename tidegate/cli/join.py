@@ -1,4 +1,4 @@
-"""`tidegate join`: two files in, their window join out.
+"""`tidegate join`: two files or more in, their window join out.
 
 Law: the streams are replayed in order of time, piece by piece, and results are written as they
 come: the inputs are held in memory, the results are not, save where one push or one dictionary per
@@ -41,6 +41,7 @@ def join(
     on: arguments.On,
     time: arguments.Time,
     within: arguments.Within,
+    more: arguments.More = None,
     memory: arguments.Memory = None,
     policy: arguments.PolicyName = "auto",
     split: arguments.Split = "auto",
@@ -55,9 +56,10 @@ def join(
     json: arguments.Json = False,
     quiet: arguments.Quiet = False,
 ) -> None:
-    """Join two files whose rows meet within a window of time.
+    """Join files whose rows meet within a window of time.
 
-    Options marked (*) take one value, or one for each file: left=..,right=..
+    Options marked (*) take one value, or one for each file: left=..,right=.. of two files, and
+    s1=..,s2=..,s3=.. of three or more, which are joined on equal columns.
 
     \b
     Examples
@@ -68,15 +70,19 @@ def join(
           --memory 1000 --policy simp --importance price --json
       tidegate join a.arrow b.arrow --on band:price:-5:5 --time ts \\
           --within "100 rows" --index btree
+      tidegate join sent.csv seen.csv paid.csv --on order --time ts \\
+          --within s1=1h,s2=1h,s3=0s --memory 5000 --policy arrival-order
     """
+    paths = (left, right, *(more or ()))
+    streams = arguments.streams_of(len(paths))
     spec = arguments.spec_of(
         on, time, within, memory, policy, split, importance, output_importance, index, lateness,
-        ties, bad_rows, seed,
+        ties, bad_rows, seed, streams,
     )  # fmt: skip
     if memory is None and not quiet and (policy, split) != ("auto", "auto"):
         say("tidegate: note: without --memory nothing is forgotten: --policy and --split are idle")
-    _check_output(output, (left, right))
-    _run(spec, dict(zip(arguments.STREAMS, (left, right), strict=True)), output, json, quiet)
+    _check_output(output, paths)
+    _run(spec, dict(zip(streams, paths, strict=True)), output, json, quiet)
 
 
 def _check_output(output: Path | None, inputs: Iterable[Path]) -> None:

@@ -12,13 +12,21 @@ import numpy as np
 
 from tidegate.binding.spec_records import BTREE, TTREE
 from tidegate.compiled.kernel import inlined, kernel, part, step
+from tidegate.driver.existence import pattern_of
 from tidegate.driver.leaving import EVICTED, EXPIRED, REFUSED, count, expire_by_count, leave
 from tidegate.driver.observing import importance_of, key_of, settle_key
 from tidegate.driver.prefetching import warm_victim
 from tidegate.estimate import age_curve, frequency
 from tidegate.index import inverted, trees
-from tidegate.shed import ages, budget, members, tiers, victims, worth
-from tidegate.shed.shed_records import BY_AGE, BY_KEY, CUMULATIVE, RANDOM, VALUE
+from tidegate.shed import ages, budget, members, standing_patterns, tiers, victims, worth
+from tidegate.shed.shed_records import (
+    ARRIVAL_ORDER,
+    BY_AGE,
+    BY_KEY,
+    CUMULATIVE,
+    RANDOM,
+    VALUE,
+)
 from tidegate.state.indexes import enter_index
 from tidegate.state.join_state import DEPARTURES
 from tidegate.windows import lifetime
@@ -151,6 +159,11 @@ def admit_under_budget(state, shed, arrivals, output, stream, arrival, visitor):
     priority, basis = appraise(state, shed, arrivals, stream, arrival, key, size)
     monitor = monitor_for(shed, stream)
     asked = np.inf if monitor >= 0 else priority
+    if shed.rule[0].kind == ARRIVAL_ORDER:
+        # The new tuple stays (kwon2011, section 3.2); it remembers how old its evidence is.
+        asked = np.inf
+        key = pattern_of(state, shed, arrivals, stream, arrival)
+        priority = shed.patterns.halved[key, stream]
     expire_by_count(state, shed, output, stream)
     if make_room(state, shed, output, stream, size, asked, basis, visitor < 0):
         slot = visitor
@@ -290,6 +303,8 @@ def charge(state, shed, stream, slot, key, size, priority, basis, monitor):
         born = state.lanes[stream].taken - 1
     members.write(shed.members, slot, priority, basis, born, size, key, monitor)
     budget.enter(shed, state.lanes[stream].account, state.accounts, slot)
+    if shed.rule[0].kind == ARRIVAL_ORDER:
+        standing_patterns.admit(shed, key, stream)
 
 
 @inlined

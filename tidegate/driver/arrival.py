@@ -2,7 +2,8 @@
 
 Law: an arrival first probes, then is admitted. The loop owns the order of things: matching belongs
 to `probing`, what leaves to `leaving`, who stays to `admission`, what is learned to `observing`.
-`shed` is None without a budget, and then the code of shedding is not compiled.
+`shed` is None without a budget, and then the code of shedding is not compiled; `many` is None with
+two streams, and then that of the n-way probe is not.
 
 The loop stops when it needs something that only Python can give (room for more slots, or a drained
 output), returns what it needs, and goes on when it is called again. `work.progress` says how far it
@@ -14,9 +15,10 @@ from __future__ import annotations
 from tidegate.compiled.kernel import inlined, kernel
 from tidegate.driver.admission import DONE, NEED_OUTPUT, NO_VISITOR, admit, missing_room, take
 from tidegate.driver.leaving import expire
-from tidegate.driver.observing import matched, produced, see
+from tidegate.driver.meeting import emit, find, matched
+from tidegate.driver.observing import produced, see
 from tidegate.driver.prefetching import look_ahead
-from tidegate.driver.probing import ANYBODY, emit, find
+from tidegate.driver.probing import ANYBODY
 from tidegate.state.join_state import FOUND, MATCHES, NOTHING_FOUND
 from tidegate.windows import lifetime
 from tidegate.windows.arrivals import earliest
@@ -35,7 +37,7 @@ def in_time(gate, time):
 
 
 @kernel
-def run(state, shed, arrivals, work, output):
+def run(state, shed, arrivals, work, many, output):
     """Take arrivals one by one until all are taken or something is needed."""
     cursor = work.cursor
     progress = work.progress
@@ -49,19 +51,19 @@ def run(state, shed, arrivals, work, output):
                 state.lanes[stream].too_late += 1
                 cursor[stream] += 1
                 continue
-            look_ahead(state, shed, arrivals, stream, arrival)
+            look_ahead(state, shed, many, arrivals, stream, arrival)
             expire(state, shed, output)
             missing = missing_room(state, shed, arrivals, output, stream, arrival)
             if missing != DONE:
                 return missing
-            find(state, arrivals, work, stream, arrival)
-        if not emit(state, arrivals, work, output, stream, arrival, ANYBODY):
+            find(state, arrivals, work, many, stream, arrival, ANYBODY)
+        if not emit(state, arrivals, work, many, output, stream, arrival, ANYBODY):
             return NEED_OUTPUT
         take(state, stream)
         if shed is not None:
             see(state, shed, arrivals, stream, arrival)
             produced(shed, arrivals, arrival, progress[MATCHES])
-            matched(state, shed, arrivals, arrival, work, stream, progress[MATCHES])
+            matched(state, shed, arrivals, arrival, work, many, stream, ANYBODY)
         admit(state, shed, arrivals, output, stream, arrival, NO_VISITOR)
         progress[FOUND] = NOTHING_FOUND
         lifetime.note_peak(state.pool, state.lanes[stream])

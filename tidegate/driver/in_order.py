@@ -30,7 +30,7 @@ def serves(state: State) -> bool:
     """Can this driver take the next arrivals?"""
     extras = len(state.bands) + len(state.set_terms) + len(state.thetas)
     gate = state.gate[0]
-    special = state.pool[0].tracked or gate.only_counts or gate.reports_left
+    special = state.pool[0].tracked or gate.only_counts or gate.reports_left or len(state.lanes) > 2
     return not special and extras == 0 and bool((state.lanes.index == HASH).all())
 
 
@@ -190,8 +190,8 @@ def write_counts(state, stream, done, too_late):
 
 
 @kernel
-def run(state, shed, arrivals, work, output):
-    """Take arrivals one by one until all are taken or something is needed; `shed` is None."""
+def run(state, shed, arrivals, work, many, output):
+    """Take arrivals one by one until all are taken or something is needed; `shed` is None here."""
     if work.hashed[0] != len(state.buckets):
         work.hashed[0] = len(state.buckets)
         for arrival in range(len(arrivals.code)):

@@ -9,6 +9,10 @@ all new tuples, the refused ones too.
 
 While the pairs are produced, all new tuples stand in their windows as visitors: they are in the
 index but charged to no account. Admission then charges each of them or takes it out again.
+
+With n > 2 streams results can have several new tuples and several kept ones. All new ones take part
+in the results of their instant, so those that were refused or evicted are called back into the
+index, as ghosts, until the last of them has met the survivors (`ghosts`).
 """
 
 from __future__ import annotations
@@ -25,10 +29,15 @@ from tidegate.driver.admission import (
     take,
 )
 from tidegate.driver.arrival import in_time
+from tidegate.driver.existence import note_together
+from tidegate.driver.ghosts import call_back, dismiss
 from tidegate.driver.leaving import expire
-from tidegate.driver.observing import matched, produced, see
-from tidegate.driver.probing import EARLIER, NEWCOMERS, emit, find
+from tidegate.driver.meeting import emit, find, matched
+from tidegate.driver.observing import produced, see
+from tidegate.driver.probing import EARLIER, NEWCOMERS
+from tidegate.shed.shed_records import ARRIVAL_ORDER
 from tidegate.state.join_state import (
+    ARRIVAL,
     FOUND,
     GROUP_ORDER,
     GROUP_SIZE,
@@ -36,12 +45,15 @@ from tidegate.state.join_state import (
     NOTHING_FOUND,
     PHASE,
     PLACE,
+    SLOT,
+    STREAM,
+    TOGETHER,
+    UNUSED,
 )
 from tidegate.windows import lifetime
 from tidegate.windows.arrivals import earliest
 
 GATHER, PAIRS, ADMIT, MEET = range(4)
-STREAM, ARRIVAL, SLOT = range(3)
 NOT_TAKEN = 2**62  # number of a visitor: it is not among the tuples taken yet
 
 
@@ -72,7 +84,7 @@ def visit(state, arrivals, stream, arrival):
 
 
 @kernel
-def run(state, shed, arrivals, work, output):
+def run(state, shed, arrivals, work, many, output):
     """Take instants one by one until all are taken or something is needed."""
     progress = work.progress
     while True:
@@ -94,6 +106,16 @@ def run(state, shed, arrivals, work, output):
             if phase == ADMIT:
                 for lane in range(len(state.lanes)):
                     lifetime.note_peak(state.pool, state.lanes[lane])
+            if shed is not None:
+                if phase == PAIRS and shed.rule[0].kind == ARRIVAL_ORDER:
+                    note_together(state, arrivals, work)
+            if many is not None:
+                if phase == PAIRS:
+                    progress[UNUSED] = state.pool[0].unused
+                elif phase == ADMIT:
+                    call_back(state, work)
+                elif phase == MEET:
+                    dismiss(state, work)
             continue
         stream = work.group[progress[PLACE], STREAM]
         arrival = work.group[progress[PLACE], ARRIVAL]
@@ -104,20 +126,20 @@ def run(state, shed, arrivals, work, output):
             if shed is not None:
                 if is_crowded(shed, stream):
                     return NEED_PLACES
+                shed.patterns.together[0] = work.group[progress[PLACE], TOGETHER]
             take(state, stream)
             slot = work.group[progress[PLACE], SLOT]
             admit(state, shed, arrivals, output, stream, arrival, slot)
         else:
+            whom = NEWCOMERS if phase == PAIRS else EARLIER
             if progress[FOUND] == NOTHING_FOUND:
                 if phase == PAIRS:
                     missing = missing_room(state, shed, arrivals, output, stream, arrival)
                     if missing != DONE:
                         return missing
-                find(state, arrivals, work, stream, arrival)
-            whom = NEWCOMERS if phase == PAIRS else EARLIER
-            if not emit(state, arrivals, work, output, stream, arrival, whom):
+                find(state, arrivals, work, many, stream, arrival, whom)
+            if not emit(state, arrivals, work, many, output, stream, arrival, whom):
                 return NEED_OUTPUT
-            progress[FOUND] = NOTHING_FOUND
             if phase == PAIRS:
                 slot = visit(state, arrivals, stream, arrival)
                 work.group[progress[PLACE], SLOT] = slot
@@ -126,5 +148,6 @@ def run(state, shed, arrivals, work, output):
             if shed is not None:
                 produced(shed, arrivals, arrival, progress[MATCHES])
                 if phase == MEET:  # newcomers that meet inside the instant are no members yet
-                    matched(state, shed, arrivals, arrival, work, stream, progress[MATCHES])
+                    matched(state, shed, arrivals, arrival, work, many, stream, whom)
+            progress[FOUND] = NOTHING_FOUND
         progress[PLACE] += 1

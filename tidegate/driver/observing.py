@@ -10,8 +10,8 @@ import numpy as np
 
 from tidegate.compiled.kernel import inlined, part, step
 from tidegate.estimate import frequency, importance
-from tidegate.shed import learning, split, victims
-from tidegate.shed.shed_records import CUMULATIVE, OUTPUT, VALUE
+from tidegate.shed import learning, split, standing_patterns, victims
+from tidegate.shed.shed_records import ARRIVAL_ORDER, CUMULATIVE, OUTPUT, VALUE
 
 
 @inlined
@@ -39,7 +39,9 @@ def see(state, shed, arrivals, stream, arrival):
     if rule[0].keyed:
         see_key(state, shed, arrivals, stream, arrival, moment)
     if rule[0].kind == CUMULATIVE:
-        victims.decay(shed, 1 - stream)
+        for lane in range(len(queues)):
+            if lane != stream:
+                victims.decay(shed, lane)
     elif rule[0].kind == VALUE:
         if state.gate[0].has_importance:
             importance.observe(shed.importances, stream, arrivals.importance[arrival])
@@ -71,8 +73,9 @@ def see_key(state, shed, arrivals, stream, arrival, moment):
         rule[0].quiet += 1
         if rule[0].quiet >= learning.SMALLEST_FADE:
             elapsed = rule[0].quiet
-            if state.lanes[0].is_time_window or state.lanes[1].is_time_window:
-                elapsed = state.gate[0].clock - rule[0].faded
+            for lane in range(len(state.lanes)):
+                if state.lanes[lane].is_time_window:
+                    elapsed = state.gate[0].clock - rule[0].faded
             if rule[0].statistics == frequency.SKETCHED:
                 elapsed *= frequency.FADES
             if elapsed > rule[0].fade_after:
@@ -109,14 +112,17 @@ def matched(state, shed, arrivals, arrival, work, stream, count):
     """The arrival has met the members in `work.found`; what follows for them."""
     rule = shed.rule
     kind = rule[0].kind
-    if kind == CUMULATIVE or kind == VALUE or rule[0].watched:
+    if kind == ARRIVAL_ORDER:
+        for k in range(count):
+            standing_patterns.earn(shed, work.found[k], 1.0)
+    elif kind == CUMULATIVE or kind == VALUE or rule[0].watched:
         weighed = state.gate[0].has_importance
         now = shed.queues[1 - stream].now
         for k in range(count):
             slot = work.found[k]
             own = state.importance[slot] if weighed else 1.0
             if rule[0].watched:
-                learning.watch(shed, slot, now)
+                learning.watch(shed, slot, now, 1.0)
             if kind == CUMULATIVE:
                 learning.gain(shed, slot, own, now, state.lanes[1 - stream].window)
             elif kind == VALUE:

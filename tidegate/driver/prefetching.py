@@ -12,6 +12,7 @@ import numpy as np
 from tidegate.binding.spec_records import HASH
 from tidegate.compiled import layout
 from tidegate.compiled.kernel import inlined, step
+from tidegate.driver import probing_many
 from tidegate.estimate import frequency
 from tidegate.index import hash_table
 from tidegate.shed.shed_records import BY_AGE, BY_KEY, CUMULATIVE, VALUE
@@ -22,24 +23,27 @@ FAR, NEAR, NEXT = 16, 8, 4
 
 
 @step
-def look_ahead(state, shed, arrivals, stream, arrival):
+def look_ahead(state, shed, many, arrivals, stream, arrival):
     """Bring near what the next arrivals, the next expiries and the next victims will touch."""
     last = arrivals.end[stream] - 1
     far = arrivals.code[min(arrival + FAR, last)]
     near = arrivals.code[min(arrival + NEAR, last)]
     next_ = arrivals.code[min(arrival + NEXT, last)]
-    other = 1 - stream
+    other = following(state, stream)
     hashed = state.lanes[stream].index == HASH or state.lanes[other].index == HASH
-    if hashed:
+    if many is not None:
+        warm_chains(state, stream, far, near)
+    elif hashed:
         warm_index(state, stream, far, near, next_)
     if shed is None:
         if hashed:
             warm_expiring(state, stream)
     else:
-        if state.lanes[other].index == HASH:
-            warm_met(state, shed, other, next_)
+        if many is None:
+            if state.lanes[other].index == HASH:
+                warm_met(state, shed, other, next_)
         if shed.rule[0].keyed:
-            warm_keys(shed, stream, far, near, next_)
+            warm_keys(shed, stream, other, far, near, next_)
         warm_expiring_members(state, shed, stream)
         if shed.rule[0].standing != BY_AGE:
             warm_around_victim(state, shed, stream)
@@ -55,6 +59,24 @@ def warm_index(state, stream, far, near, next_):
     hash_table.warm_chain(state.buckets, state.slots, stream, hash_table.NEWEST, bucket)
     bucket = hash_table.bucket_of(state.buckets, next_)
     hash_table.warm_second(state.buckets, state.slots, other, bucket)
+
+
+@inlined
+def following(state, stream):
+    """The next stream; of two, the opposite one."""
+    return stream + 1 if stream + 1 < len(state.lanes) else 0
+
+
+@inlined
+def warm_chains(state, stream, far, near):
+    """The same for n streams: most arrivals lack a partner, and then need the bucket alone."""
+    hash_table.warm_bucket(state.buckets, hash_table.bucket_of(state.buckets, far))
+    bucket = np.int64(hash_table.bucket_of(state.buckets, near))
+    hash_table.warm_chain(state.buckets, state.slots, stream, hash_table.NEWEST, bucket)
+    if probing_many.has_all(state.buckets, bucket, stream):
+        for other in range(len(state.lanes)):
+            if other != stream:
+                hash_table.warm_chain(state.buckets, state.slots, other, hash_table.OLDEST, bucket)
 
 
 @inlined
@@ -91,7 +113,7 @@ def warm_member(shed, slot):
 
 
 @inlined
-def warm_keys(shed, stream, far, near, next_):
+def warm_keys(shed, stream, other, far, near, next_):
     """The keys of the next arrivals and of those soon counted out; by key, whom they will join."""
     book = shed.frequency
     frequency.warm_place(book, frequency.mark_of(far))
@@ -102,7 +124,7 @@ def warm_keys(shed, stream, far, near, next_):
         key = frequency.likely_key(book, frequency.line_ahead(book, stream, NEAR))
         layout.warm(book.keys, key)
         key = frequency.likely_key(book, frequency.line_ahead(book, stream, NEXT))
-        warm_root(shed, key, 1 - stream)
+        warm_root(shed, key, other)
 
 
 @inlined

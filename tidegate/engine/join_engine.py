@@ -8,7 +8,7 @@ rows in = alive + expired + evicted + refused + too late + rejected.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache, partial
@@ -29,10 +29,11 @@ from tidegate.driver import admission, arrival, in_order, instant, leaving
 from tidegate.engine import snapshot, snapshot_checks
 from tidegate.engine.examples import row_of
 from tidegate.engine.guard import Call, Guard
+from tidegate.engine.probes import probe_of
 from tidegate.engine.replay import replay
 from tidegate.engine.results import Results
 from tidegate.estimate.importance import of_ones
-from tidegate.shed.recipes import recipe_of
+from tidegate.shed import recipes
 from tidegate.shed.shed_records import BY_AGE
 from tidegate.spec import JoinSpec, TidegateError
 from tidegate.state import arrays, byte_budget, join_state, shed_arrays
@@ -41,6 +42,7 @@ from tidegate.state.join_state import (
     DEPARTURES,
     NOTHING_FOUND,
     RESULTS,
+    Many,
     Output,
     Work,
 )
@@ -55,13 +57,11 @@ SLACK, SLACK_IN_TUPLES = 1 / 2, 1 / 3
 
 def check_supported(spec: JoinSpec) -> None:
     """An error if this version cannot run such a join."""
-    if len(spec.streams) != 2:
-        raise TidegateError(
-            f"streams {spec.streams!r} are {len(spec.streams)}; this version joins two streams"
-        )
+    if len(spec.streams) > 2 and spec.memory is not None:
+        recipes.check_for_many(spec.policy_choice)
     if spec.cpu is not None:
         raise TidegateError("cpu is given, but this version has no CPU budgets; give None")
-    recipe_of(spec.policy_choice)
+    recipes.recipe_of(spec.policy_choice)
 
 
 class JoinEngine:
@@ -74,6 +74,11 @@ class JoinEngine:
     schemas
         The pyarrow schema of each stream, where known beforehand. Otherwise a stream's schema is
         that of its first push.
+    probe
+        How an arrival looks for partners on more than two streams; results do not depend on it.
+        "auto" looks first whether every stream can have one (kwon2011's bit-vector hash table).
+        "selectivity" goes from stream to stream until one has none, first to the one that most
+        often has none, and a list of all streams goes in that order (MJoin).
 
     Example
     -------
@@ -87,8 +92,15 @@ class JoinEngine:
     3
     """
 
-    def __init__(self, spec: JoinSpec, schemas: Mapping[str, pa.Schema] | None = None) -> None:
+    def __init__(
+        self,
+        spec: JoinSpec,
+        schemas: Mapping[str, pa.Schema] | None = None,
+        *,
+        probe: str | Sequence[str] = "auto",
+    ) -> None:
         check_supported(spec)
+        self._probe = probe_of(probe, spec.streams)
         self.spec = spec
         self._schemas: list[pa.Schema | None] = [None] * len(spec.streams)
         self._payloads: list[Payload | None] = [None] * len(spec.streams)
@@ -330,7 +342,7 @@ class JoinEngine:
     # --- running --------------------------------------------------------------------------
 
     def _run(self, arrivals: Arrivals, scratch: Scratch) -> Iterator[pa.Table]:
-        work = self._work(arrivals, scratch)
+        work, many = self._work(arrivals, scratch), self._many()
         output = self._results.room(scratch)
         drive = self._driver()
         if self._state.gate[0].order + len(arrivals.time) > arrays.MOST_ORDERS:
@@ -338,13 +350,13 @@ class JoinEngine:
             shed_arrays.follow_orders(self._shed)
         need = -1
         while need != admission.DONE:
-            need = int(drive(self._state, self._shed, arrivals, work, output))
+            need = int(drive(self._state, self._shed, arrivals, work, many, output))
             self._binding.raise_failures()
             if need not in (admission.DONE, admission.NEED_OUTPUT):
                 self._weighed = None  # or the arrays that grow would be held twice
             if need == admission.NEED_SLOTS:
                 self._grow_slots(int((arrivals.end - work.cursor).sum()))
-                work = work._replace(**self._candidates())
+                work, many = work._replace(**self._candidates()), self._many()
             elif need == admission.NEED_NODES:
                 self._state = arrays.with_more_nodes(self._state)
                 self._count_arrays()
@@ -422,12 +434,28 @@ class JoinEngine:
         groups = len(arrivals.time) if self.spec.ties == "instant" else 0
         return Work(
             cursor=arrivals.begin.copy(),
-            progress=np.array([NOTHING_FOUND, 0, 0, 0, 0, 0, 0], np.int64),
+            progress=np.array([NOTHING_FOUND, *[0] * 7], np.int64),
             part=np.full((len(self.spec.streams), 2), ALL_AGES, np.int64),
             **self._candidates(),
-            group=np.zeros((groups, 3), np.int64),
+            group=np.zeros((groups, 4), np.int64),
             bucket=in_order.room_for_buckets(scratch, len(arrivals.time)),
             hashed=np.zeros(1, np.int64),
+        )
+
+    def _many(self) -> Many | None:
+        """Room for the probes of more than two streams."""
+        streams = len(self.spec.streams)
+        if streams == 2:
+            return None
+        bounds = np.zeros((2, streams, 2), np.int64)
+        return Many(
+            way=np.array([self._probe.way], np.int64),
+            order=np.array(self._probe.order, np.int64),
+            reach=bounds[0],
+            ranges=bounds[1],
+            block=np.zeros(2, np.int64),
+            digit=np.zeros(streams, np.int64),
+            shares=np.zeros(1 if self._shed is None else len(self._state.slots), np.float64),
         )
 
     def _alive_from(self, stream: int) -> int:

@@ -131,13 +131,14 @@ class Results:
             return table
         same: Any = None
         for names, kind in zip(self._binding.key_columns, key.kinds, strict=True):
-            first, second = (
+            first, *others = (
                 plain_array(part[schema.get_field_index(name)], kind)
                 for part, schema, name in zip(parts, self._binding.schemas, names, strict=True)
                 if schema is not None
             )
-            equal = pc.equal(first, second)
-            same = equal if same is None else pc.and_(same, equal)
+            for other in others:
+                equal = pc.equal(first, other)
+                same = equal if same is None else pc.and_(same, equal)
         false = table.num_rows - (pc.sum(same).as_py() or 0)
         if false == 0:
             return table

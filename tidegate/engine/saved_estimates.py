@@ -15,7 +15,8 @@ import pyarrow as pa
 
 from tidegate.engine import snapshot_checks
 from tidegate.estimate import frequency, match_rate
-from tidegate.shed.shed_records import VALUE, Shed
+from tidegate.shed import standing_patterns
+from tidegate.shed.shed_records import ARRIVAL_ORDER, VALUE, Shed
 from tidegate.state import join_state, shed_arrays
 from tidegate.state.join_state import State
 from tidegate.windows.lifetime import NOT_CHARGED, NOT_INDEXED
@@ -45,6 +46,9 @@ def _parts(shed: Shed) -> dict[str, Any]:
         for name in ("sums", "squares", "busy", "life"):
             parts[f"curve.{name}"] = getattr(shed.curve, name)
         parts |= {f"watch.{name}": shed.curve.watch[name] for name in _WATCH}
+    if shed.rule[0].kind == ARRIVAL_ORDER:
+        for name in ("results", "retained", "halved"):
+            parts[f"patterns.{name}"] = getattr(shed.patterns, name)
     if shed.rule[0].kind == VALUE:
         parts |= {f"importances.{name}": part for name, part in shed.importances._asdict().items()}
         parts |= {f"rates.{name}": getattr(shed.rates, name) for name in _RATES}
@@ -129,6 +133,9 @@ def refill(shed: Shed, table: pa.Table, state: State, scale: int) -> Shed:
         shed = _recount(shed, saved, state, line)
     elif shed.rule[0].keyed:
         _find_given(shed, state, line)
+    if shed.rule[0].kind == ARRIVAL_ORDER:
+        snapshot_checks.check_patterns(shed, line)
+        standing_patterns.write_all(shed)
     if shed.rule[0].kind == VALUE:
         _expose(shed, saved, line)
     if scale != 1:

@@ -63,8 +63,9 @@ class Warmed:
 def join_cases() -> list[Case]:
     """Every combination of types that the driver is compiled for, the longest first.
 
-    Trees, budget and ties choose the types. An exact join whose tuples leave in order takes a loop
-    of its own; other predicates and all policies share the types of these.
+    Trees, budget, ties, and whether there are more than two streams choose the types. An exact join
+    of two whose tuples leave in order takes a loop of its own; other predicates, all policies and
+    all numbers of streams share the types of these.
     """
     cases = []
     for tree in (True, False):
@@ -73,6 +74,10 @@ def join_cases() -> list[Case]:
                 words = ["trees" if tree else "hash", "budget" if budget else "exact", ties]
                 options = {"tree": tree, "budget": budget, "ties": ties}
                 cases.append(Case(", ".join(words), run_joins, options))
+    for budget in (True, False):
+        for ties in ("instant", "arrival"):
+            words = ["many", "budget" if budget else "exact", ties]
+            cases.append(Case(", ".join(words), run_many, {"budget": budget, "ties": ties}))
     cases.sort(key=lambda case: not case.options["budget"])
     return [*cases, Case("exact in order", run_in_order, {}), Case("columns", run_columns, {})]
 
@@ -120,6 +125,25 @@ def run_joins(tree: bool, budget: bool, ties: str) -> None:
         _push_in_pieces(spec.replace(memory="2 MB"))
 
 
+def run_many(budget: bool, ties: str) -> None:
+    """Joins of three streams, in and out of order, and snapshots."""
+    spec = JoinSpec(
+        on="k",
+        time="t",
+        within=100,
+        streams=("left", "right", "third"),
+        lateness=0 if ties == "instant" else 5,
+        ties=ties,  # type: ignore[arg-type]
+        memory=50 if budget else None,
+        split="even",
+        policy="random",
+        importance="importance" if budget else None,
+    )
+    _push_in_pieces(spec)
+    if budget:
+        _push_in_pieces(spec.replace(memory="2 MB"))
+
+
 def run_in_order() -> None:
     """The loop for exact joins whose tuples leave in the order in which they came."""
     _push_in_pieces(JoinSpec(on="k", time="t", within=100))
@@ -131,20 +155,20 @@ def _near(a: float, b: float) -> bool:
 
 def _push_in_pieces(spec: JoinSpec) -> None:
     """One stream first, so that the other's types come late; then a snapshot, then a watermark."""
-    left, right = _stream(1, ROWS), _stream(2, ROWS)
-    half = ROWS // 2
+    tables = {name: _stream(seed, ROWS) for seed, name in enumerate(spec.streams, start=1)}
+    left, half = tables["left"], ROWS // 2
     engine = JoinEngine(spec)
-    engine.push({"left": left.slice(0, half)})
-    engine.push({"right": right.slice(0, half)})
+    for name, table in tables.items():
+        engine.push({name: table.slice(0, half)})
     restored = JoinEngine.restore(engine.snapshot(), spec)
-    rest = {"left": left.slice(half), "right": right.slice(half)}
+    rest = {name: table.slice(half) for name, table in tables.items()}
     if spec.ties == "instant":
         restored.push(rest)
     else:
         restored.push(rest, watermark=int(left["t"][half].as_py()))
         restored.push({}, watermark=2 * ROWS)
     whole = JoinEngine(spec)
-    whole.push({"left": left, "right": right})
+    whole.push(tables)
     restored = JoinEngine.restore(whole.snapshot(), spec)
     restored.push({"left": left.slice(0, 1).set_column(0, "t", pa.array([2 * ROWS]))})
 

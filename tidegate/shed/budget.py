@@ -107,7 +107,7 @@ def stand(shed, slot):
         if group.root == slot:
             victims.reweigh(
                 shed.rule, shed.queues, shed.heaps, members, shed.groups, shed.frequency.counts,
-                key, stream, True,
+                key, stream,
             )  # fmt: skip
     else:
         priority = members.priority[slot]
@@ -162,10 +162,7 @@ def leave(shed, account, accounts, slot, complete):
         if shed.rule[0].statistics == frequency.RETAINED and key != frequency.NO_KEY:
             book.counts[key, stream] -= 1.0
             if shed.rule[0].standing == BY_KEY:
-                victims.reweigh(
-                    shed.rule, shed.queues, shed.heaps, members, shed.groups, book.counts,
-                    key, 1 - stream, False,
-                )  # fmt: skip
+                victims.reweigh_others(shed, key, stream)
         elif shed.rule[0].kind == VALUE and key != frequency.NO_KEY:
             exposure.account(shed, slot, 0)
         frequency.let_go(book, key)

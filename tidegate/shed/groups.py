@@ -55,7 +55,8 @@ def _link(members, one, other):
 
 
 @inlined
-def _is_ring(members):
+def is_ring(members):
+    """Is the basis the same for all?"""
     return len(members.below) == 1
 
 
@@ -84,7 +85,7 @@ def _leave_ring(members, root, slot):
 @part
 def insert(members, root, slot):
     """Add a slot; returns the root."""
-    if _is_ring(members):
+    if is_ring(members):
         return _enter_ring(members, root, slot)
     members.below[slot] = NOBODY
     members.links[slot].next = NOBODY
@@ -125,7 +126,7 @@ def _meld(members, first):
 @part
 def remove(members, root, slot):
     """Take a slot out; returns the root."""
-    if _is_ring(members):
+    if is_ring(members):
         return _leave_ring(members, root, slot)
     children = np.int64(members.below[slot])
     if slot == root:

@@ -143,10 +143,7 @@ def count_out(shed, stream, horizon):
     while frequency.is_due(book, stream, horizon):
         key = frequency.count_out(book, stream)
         if key != frequency.NO_KEY and shed.rule[0].standing == BY_KEY:
-            victims.reweigh(
-                shed.rule, shed.queues, shed.heaps, shed.members, shed.groups, book.counts, key,
-                1 - stream, False,
-            )  # fmt: skip
+            victims.reweigh_others(shed, key, stream)
 
 
 @inlined
@@ -198,7 +195,7 @@ def gain(shed, slot, own, now, window):
     members = shed.members
     stream = np.int64(members.notes[slot].stream)
     rule = shed.rule[0]
-    matches = frequency.count_of(shed.frequency.counts, members.key[slot], 1 - stream)
+    matches = worth.matches_of(shed.frequency.counts, np.int64(members.key[slot]), stream)
     left = worth.life_left(members.born[slot], now, window)
     # Only ever more than before, so its entry in the queue may stay behind.
     gained = worth.bounded(rule.alpha * rule.beta * own * matches)
@@ -208,8 +205,8 @@ def gain(shed, slot, own, now, window):
 
 
 @inlined
-def watch(shed, slot, now):
-    """A member has met an arrival: if it is a monitor, its life has one more result."""
+def watch(shed, slot, now, results):
+    """A member has met an arrival: if it is a monitor, its life has so many results more."""
     note = shed.members.notes[slot]
     if note.monitor >= 0:
         stream = np.int64(note.stream)
@@ -217,4 +214,4 @@ def watch(shed, slot, now):
         bucket = age_curve.bucket_at(
             age, shed.stages.width[stream], shed.curve.watch[stream].buckets
         )
-        shed.curve.life[stream, note.monitor, bucket] += 1.0
+        shed.curve.life[stream, note.monitor, bucket] += results

@@ -6,9 +6,11 @@ with the list of those that have one.
 
 from __future__ import annotations
 
+import math
 from typing import NamedTuple
 
 from tidegate.estimate.frequency import FADED, GIVEN, STATISTICS
+from tidegate.estimate.patterns import FADE
 from tidegate.shed import shed_records
 from tidegate.shed.shed_records import BY_AGE, BY_KEY, BY_TUPLE
 from tidegate.spec import SpecError
@@ -39,11 +41,16 @@ _RECIPES = {
     "dimpprob": Recipe(shed_records.DIMPPROB, BY_KEY, keyed=True),
     "dgl": Recipe(shed_records.CUMULATIVE, BY_TUPLE, keyed=True),
     "age": Recipe(shed_records.AGE, BY_AGE, aged=True),
+    "arrival-order": Recipe(shed_records.ARRIVAL_ORDER, BY_KEY),
     "value": Recipe(shed_records.VALUE, BY_TUPLE, keyed=True, aged=True),
     "additive": Recipe(shed_records.ADDITIVE, BY_KEY, keyed=True),
     "multiplicative": Recipe(shed_records.MULTIPLICATIVE, BY_KEY, keyed=True),
     "cumulative": Recipe(shed_records.CUMULATIVE, BY_TUPLE, keyed=True),
 }
+
+
+# Those that are not defined for more than two streams yet.
+_OF_TWO = ("value", "auto")
 
 
 def policies() -> tuple[str, ...]:
@@ -65,6 +72,16 @@ def recipe_of(policy: Policy) -> Recipe:
     return _RECIPES[name]
 
 
+def check_for_many(policy: Policy) -> None:
+    """Refuse what this version does with two streams only."""
+    if policy.name in _OF_TWO:
+        known = ", ".join(name for name in policies() if name not in _OF_TWO)
+        raise SpecError(
+            f"policy {policy.name!r} sheds from two streams only in this version; with more give "
+            f"one of {known}"
+        )
+
+
 def statistics_of(policy: Policy) -> int:
     """Over what a policy counts keys."""
     if policy.get("frequencies") is not None:
@@ -72,6 +89,12 @@ def statistics_of(policy: Policy) -> int:
     if policy.name in ("value", "auto", "output"):
         return FADED
     return STATISTICS[policy.get("statistics", "window")]
+
+
+def fade_of(policy: Policy) -> float:
+    """After how many tuples of a pattern its evidence is halved (`arrival-order`)."""
+    fade = policy.get("fade", FADE)
+    return float(fade) if fade else math.inf
 
 
 def weights_of(policy: Policy) -> tuple[float, float, float]:

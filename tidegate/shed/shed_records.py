@@ -17,6 +17,7 @@ from tidegate.estimate.age_curve import AgeCurve
 from tidegate.estimate.frequency import Frequency
 from tidegate.estimate.importance import Importances
 from tidegate.estimate.match_rate import MatchRate
+from tidegate.estimate.patterns import Patterns
 from tidegate.shed.ages import Stages
 from tidegate.shed.members import Members
 from tidegate.shed.queue import Heaps
@@ -27,8 +28,8 @@ BY_TUPLE, BY_KEY, BY_AGE = range(3)
 # How the priority of a tuple is made.
 (
     RANDOM, RECENT, UNTIL_EXPIRY, PROB, OUTPUT, SIMP, SIMPPROB, DIMPPROB, ADDITIVE, MULTIPLICATIVE,
-    CUMULATIVE, AGE, VALUE,
-) = range(13)  # fmt: skip
+    CUMULATIVE, AGE, VALUE, ARRIVAL_ORDER,
+) = range(14)  # fmt: skip
 
 RULE = np.dtype(
     [
@@ -99,3 +100,4 @@ class Shed(NamedTuple):
     curve: AgeCurve
     importances: Importances
     rates: MatchRate
+    patterns: Patterns

@@ -9,10 +9,15 @@ For that, priorities of different streams must be of one currency, results per u
     matches m in a full window     m / length of that window
     rate of a key per arrival      x arrivals of the opposite stream
     worth at an age                results per unit of age already
+    results per tuple of a pattern as they are: a stay is as long on every stream, for all we know
     importance alone               x arrivals of the opposite stream (kang2003, section 5.2.2)
 
 Policies whose priority has no such meaning keep, as kang2003 (equation 16) shows for tuples that
 are all alike, the stream whose opposite stream is faster; if both are as fast, none is preferred.
+
+With n streams m is a product over the others, and an arrival on any of them completes m divided by
+its own count: so m is multiplied by the sum of 1 / length over their windows. Where arrivals of the
+opposite stream are meant, it is their mean over the others.
 
 Tuples of equal time are taken stream by stream, so inside an instant one stream looks faster than
 it is. Plans are therefore made between two instants, and streams count as equally fast until both
@@ -23,7 +28,7 @@ from __future__ import annotations
 
 from tidegate.compiled.kernel import part
 from tidegate.estimate import frequency
-from tidegate.shed.shed_records import AGE, DIMPPROB, PROB, SIMP, SIMPPROB, VALUE
+from tidegate.shed.shed_records import AGE, ARRIVAL_ORDER, DIMPPROB, PROB, SIMP, SIMPPROB, VALUE
 
 EVERY = 64  # tuples between two plans, at least
 REMEMBERED = 16  # plans after which an arrival counts half
@@ -42,22 +47,26 @@ def see(rule, queues, lanes, stream, clock):
 
 @part
 def make(rule, queues, lanes):
-    """Plan for both streams."""
+    """Plan for all streams."""
     kind = rule[0].kind
-    all_came = min(queues[0].arrived, queues[1].arrived) > 0.0
+    all_came = True
     for stream in range(len(queues)):
-        other = 1 - stream
+        all_came = all_came and queues[stream].arrived > 0.0
+    for stream in range(len(queues)):
         ours = queues[stream].arrived if all_came else 1.0
-        theirs = queues[other].arrived if all_came else 1.0
+        theirs = ahead = 0.0
+        for other in range(len(queues)):
+            if other != stream:
+                its = queues[other].arrived if all_came else 1.0
+                theirs += its / (len(queues) - 1)
+                ahead += (1.0 if lanes[other].is_time_window else its) / max(1, lanes[other].window)
         queues[stream].precedence = 0
         queues[stream].factor = 1.0
         if kind == VALUE or kind == SIMP or rule[0].statistics == frequency.GIVEN:
             queues[stream].factor = theirs
         elif kind == PROB or kind == SIMPPROB or kind == DIMPPROB:
-            queues[stream].factor = (1.0 if lanes[other].is_time_window else theirs) / max(
-                1, lanes[other].window
-            )
-        elif kind != AGE:
+            queues[stream].factor = ahead
+        elif kind != AGE and kind != ARRIVAL_ORDER:
             queues[stream].precedence = theirs > CLEARLY_FASTER * ours
     if all_came:
         for stream in range(len(queues)):

@@ -180,11 +180,12 @@ def drop_top(shed, stream, slot):
 
 
 @part
-def reweigh(rule, queues, heaps, members, groups_, counts, key, stream, has_new_root):
+def reweigh(rule, queues, heaps, members, groups_, counts, key, stream):
     """The worth of a key has changed for the members of `stream`, or who is the first of them.
 
     A rise is noticed when the group comes to the top; a fall must be queued at once. At the same
-    priority, only a new first can stand before the old one.
+    priority, in a heap the first may be another one than when the entry was written, with a lower
+    basis; in a ring every later first came later.
     """
     group = groups_[key, stream]
     if group.root < 0:
@@ -193,12 +194,23 @@ def reweigh(rule, queues, heaps, members, groups_, counts, key, stream, has_new_
     part = worth.key_worth(rule, counts, key, stream)
     priority = worth.group_priority(rule, part, basis)
     queued = np.float64(group.queued)
-    if priority < queued or (has_new_root and priority == queued):
+    if priority < queued or (priority == queued and not groups.is_ring(members)):
         if queues[stream].count >= tiers.room(queues, stream):
             rebuild_by_key(rule, queues, heaps, members, groups_, counts, stream)
         else:
             group.queued = groups.rough(priority)
             tiers.push(queues, heaps, stream, priority, basis, order, key)
+
+
+@inlined
+def reweigh_others(shed, key, stream):
+    """The count of a key on `stream` has changed: so has its worth on all other streams."""
+    for other in range(len(shed.queues)):
+        if other != stream:
+            reweigh(
+                shed.rule, shed.queues, shed.heaps, shed.members, shed.groups,
+                shed.frequency.counts, key, other,
+            )  # fmt: skip
 
 
 @part

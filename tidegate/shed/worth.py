@@ -2,7 +2,8 @@
 
 Law: a policy is one number, its priority, made of importance, matches and age; the tuple with
 the smallest (priority, basis, order of arrival) goes. `m` is the count of the tuple's key on the
-opposite stream (`estimate.frequency`); `imp` its importance.
+opposite stream (`estimate.frequency`), with n streams the product of its counts on the others: so
+many results the tuple would complete if it came now. `imp` is its importance.
 
 `random`          chance: what is retained is a uniform sample of the window
 `prob`            m (srivastava2004, section 3.3), kept current
@@ -15,6 +16,7 @@ opposite stream (`estimate.frequency`); `imp` its importance.
 `additive`        alpha imp + beta m + delta time, kept current (3.2)
 `multiplicative`  imp^alpha m^beta time^delta
 `cumulative`      alpha imp (1 + beta m) at arrival, then as `dgl` with gain beta and decay delta
+`arrival-order`   results per tuple of its existence pattern (kwon2011; `estimate.patterns`)
 `value`           expected importance per arrival: rate of the key x rate ahead at its age x rate
                   ahead at the wait of its key (`estimate.match_rate`) x E[f(imp, importance of
                   whom it meets)], per byte under a budget in bytes
@@ -32,6 +34,7 @@ from tidegate.shed import ages
 from tidegate.shed.members import basis_at, cost_at
 from tidegate.shed.shed_records import (
     ADDITIVE,
+    ARRIVAL_ORDER,
     CUMULATIVE,
     MULTIPLICATIVE,
     OUTPUT,
@@ -82,13 +85,28 @@ def life_left(born, now, window):
     return max(0.0, np.float64(born + window - now) / np.float64(window)) if window > 0 else 0.0
 
 
+@inlined
+def matches_of(counts, key, stream):
+    """m: so many results a tuple of `stream` with this key would complete if it came now."""
+    matches = 1.0
+    if counts.shape[1] == 2:
+        matches = frequency.count_of(counts, key, 1 - stream)
+    else:
+        for other in range(counts.shape[1]):
+            if other != stream:
+                matches *= frequency.count_of(counts, key, other)
+    return matches
+
+
 @part
 def key_worth(rule, counts, key, stream):
     """The part of the priority that all tuples of a key share."""
     kind = rule[0].kind
     if kind == OUTPUT:
         return frequency.count_of(counts, key, 0)
-    matches = frequency.count_of(counts, key, 1 - stream)
+    if kind == ARRIVAL_ORDER:
+        return frequency.count_of(counts, key, stream)
+    matches = matches_of(counts, key, stream)
     if kind == ADDITIVE:
         return rule[0].beta * matches
     if kind == MULTIPLICATIVE:
@@ -109,7 +127,7 @@ def basis_of(rule, own, time):
         return bounded(rule[0].alpha * own + rule[0].delta * time)
     if kind == MULTIPLICATIVE:
         return bounded(own ** rule[0].alpha * time ** rule[0].delta)
-    if kind == PROB or kind == OUTPUT:
+    if kind == PROB or kind == OUTPUT or kind == ARRIVAL_ORDER:
         return 1.0
     if kind == RANDOM or kind == CUMULATIVE:
         return 0.0
@@ -124,7 +142,7 @@ def at_arrival(rule, counts, key, stream, own, random):
         return random
     if kind == SIMP:
         return own
-    matches = frequency.count_of(counts, key, 1 - stream)
+    matches = matches_of(counts, key, stream)
     if kind == SIMPPROB:
         return bounded(own * matches)
     return bounded(rule[0].alpha * own * (1.0 + rule[0].beta * matches))

@@ -65,6 +65,7 @@ __all__ = [
 ]  # fmt: skip
 
 SPEC_VERSION = 1
+MOST_STREAMS = 16
 POLICY_NAMES = policy_names()
 
 OutputImportance = Literal["min", "max", "sum", "product", "mean"]
@@ -106,7 +107,7 @@ class JoinSpec(ComparedByMeaning):
         **both ends inclusive**. A duration ("10 minutes", timedelta) for timestamps, an integer
         for integer times, or `rows(n)`: the last n tuples of the stream. 0 is allowed.
     streams
-        The names of the streams, of which this version joins two.
+        The names of the streams, 2 to 16. More than two are joined on equal columns.
     memory
         None for the exact join, else the most that is ever retained (**inclusive**): a number of
         tuples, or a size ("200 MB" is 200,000,000 bytes, "200 MiB" is 209,715,200).
@@ -178,6 +179,8 @@ class JoinSpec(ComparedByMeaning):
         # Computing the normal form is the rest of the validation.
         hash(self)
         _check_time_kinds(self)
+        if len(self.streams) > 2:
+            _check_many(self)
 
     @cached_property
     def predicates(self) -> tuple[Predicate, ...]:
@@ -337,6 +340,23 @@ def _check_streams(streams: Any) -> None:
             )
     if len(streams) < 2:
         raise SpecError(f"streams {streams!r} are fewer than 2; give two names")
+    if len(streams) > MOST_STREAMS:
+        raise SpecError(f"streams are {len(streams)}; give at most {MOST_STREAMS} names")
+
+
+def _check_many(spec: JoinSpec) -> None:
+    """More than two streams are joined on equal columns, through the hash index."""
+    if not all(isinstance(predicate, Equal) for predicate in spec.predicates):
+        raise SpecError(
+            f"on has a predicate other than equality, which joins two streams only; join these "
+            f"{len(spec.streams)} streams on equal columns"
+        )
+    for kind in spec.index_kinds:
+        if kind not in ("auto", "hash"):
+            raise SpecError(
+                f"index {kind!r} serves joins of two streams; with {len(spec.streams)} streams "
+                "give 'hash' or 'auto'"
+            )
 
 
 def _check_time_kinds(spec: JoinSpec) -> None:

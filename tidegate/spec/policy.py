@@ -14,7 +14,14 @@ from typing import Any, Literal
 
 from tidegate.spec.options import Policy, explained
 from tidegate.spec.plain import SpecError
-from tidegate.spec.units import Window, nearest_hint, parse_window, require_name, require_number
+from tidegate.spec.units import (
+    Window,
+    nearest_hint,
+    parse_window,
+    require_integer,
+    require_name,
+    require_number,
+)
 
 Statistics = Literal["window", "retained", "faded"]
 Form = Literal["additive", "multiplicative", "cumulative"]
@@ -34,6 +41,7 @@ PARAMETERS: dict[str, tuple[str, ...]] = {
     "dimpprob": ("statistics",),
     "dgl": ("decay", "gain", "statistics"),
     "age": ("curve", "bucket"),
+    "arrival-order": ("fade",),
     "value": ("frequencies", "curve", "bucket"),
     "auto": (),
     "priority": ("form", "alpha", "beta", "delta", "statistics"),
@@ -178,6 +186,24 @@ def age(curve: Any = None, bucket: Any = None) -> Policy:
 
 
 @explained()
+def arrival_order(fade: int | None = 1024) -> Policy:
+    """Keep the tuples whose key has been on such streams as lead to results (EP of kwon2011).
+
+    Which streams had the key of a tuple when it came is its existence pattern; it is worth the
+    results per tuple of its pattern, and nothing if all streams had the key already.
+
+    Parameters
+    ----------
+    fade
+        What a pattern has shown is halved when it counts so many tuples, 2 or more; so it follows
+        streams that change. None never forgets, as the paper does.
+    """
+    if fade == 1024:
+        return Policy.of("arrival-order")
+    return _checked("arrival-order", fade=0 if fade is None else fade)
+
+
+@explained()
 def value(
     frequencies: Mapping[str, Mapping[Any, float]] | None = None,
     curve: Any = None,
@@ -250,6 +276,9 @@ def check(policy: Policy) -> None:
     if policy.name == "dgl" or policy.get("form") == "cumulative":
         if fades is not None and not 0 < fades <= 1:
             raise SpecError(f"{where} a decay of {fades!r} is no decay; give above 0, at most 1")
+    fade = policy.get("fade")
+    if fade is not None and require_integer(fade, f"{where} fade") != 0 and fade < 2:
+        raise SpecError(f"{where} fade {fade!r} is below 2; give 2 or more, or None")
     _check_curve(policy, where)
     _check_frequencies(policy, where)
 

@@ -46,7 +46,8 @@ def new_state(
     gate.clock = gate.watermark = _NEVER * 2
     lanes.newest = _NEVER * 2
     streams = len(lanes)
-    starts = lifetime.line_starts([0] * streams, 2 * capacity)
+    places = lifetime.places_for(capacity, streams)
+    starts = lifetime.line_starts([0] * streams, places)
     lanes.first = lanes.begin = lanes.end = starts[:-1]
     lanes.stop = starts[1:]
     values = np.zeros((capacity, columns), np.int64)
@@ -58,7 +59,7 @@ def new_state(
         slots=slots,
         notes=notes,
         importance=np.ones(capacity if has_importance else 1, np.float64),
-        lines=np.full(2 * capacity, -1, np.int32),
+        lines=np.full(places, -1, np.int32),
         numbers=np.zeros(1 if lanes.is_time_window.all() else capacity, np.int64),
         late=np.zeros(1, np.int32),
         late_place=np.zeros(1, np.int32),
@@ -123,10 +124,9 @@ def with_more_slots(state: State, capacity: int) -> State:
 
 
 def with_even_lines(state: State) -> State:
-    """The same join, each line with room as its stream needs it now: two places for a slot, or
-    under a budget one and a half."""
-    length = 2 * len(state.slots)
-    if state.gate[0].limited:
+    """The same join, each line with room as its stream needs it now."""
+    length = lifetime.places_for(len(state.slots), len(state.lanes))
+    if state.gate[0].limited and len(state.lanes) == 2:
         length = min(length, len(state.slots) * 3 // 2 + 64)
     alive = (state.lanes.end - state.lanes.begin).tolist()
     if state.pool[0].tracked:
@@ -152,7 +152,7 @@ def with_late(state: State) -> State:
 def slot_bytes(state: State) -> int:
     """At most so many bytes go to one more slot, in all arrays that grow with the slots."""
     streams = len(state.lanes)
-    links = 8 + 8 * int(state.gate[0].takes_late)  # two places in lines, and for late tuples
+    links = 4 * lifetime.places_per_slot(streams) + 8 * int(state.gate[0].takes_late)
     links += 8 if len(state.numbers) > 1 else 0
     indexed = 8 * streams if HASH in state.lanes.index else 0
     each = (state.slots, state.notes, state.values, state.spans)

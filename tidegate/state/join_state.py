@@ -65,16 +65,34 @@ class Work(NamedTuple):
     part: NDArray[np.int64]  # [stream, (youngest, oldest)]: ages that probes look at
     found: NDArray[np.int64]  # candidates of one probe
     totals: NDArray[np.float64]  # [slot, 2]: sums of the inverted index, zero between probes
-    group: NDArray[np.int64]  # arrivals of one instant: (stream, arrival, slot)
+    group: NDArray[np.int64]  # arrivals of one instant: see STREAM, ARRIVAL, SLOT, TOGETHER
     bucket: NDArray[np.uint32]  # [arrival]: where the hash index looks for it (`in_order`)
     hashed: NDArray[np.int64]  # [0]: of how many buckets
 
 
+@frame
+class Many(NamedTuple):
+    """Scratch of the probes of more than two streams, see `driver.probing_many`."""
+
+    way: NDArray[np.int64]  # [0]: how a probe goes
+    order: NDArray[np.int64]  # streams in the order in which their chains are walked
+    reach: NDArray[np.int64]  # [stream, (BEGIN, END)]: its segment of `Work.found`
+    ranges: NDArray[np.int64]  # [stream, (BEGIN, END)]: the part of it in the block under way
+    block: NDArray[np.int64]  # which block that is: see LAST, POSITION
+    digit: NDArray[np.int64]  # [stream]: the position of its tuple in the next result
+    shares: NDArray[np.float64]  # [position]: results that the tuple found takes part in
+
+
+BEGIN, END = range(2)
+LAST, POSITION = range(2)  # of `Many.block`: the stream of the latest tuple, and where it stands
+
+
 # Of `Work.progress`. Of the arrival at hand: candidates found (`in_order`: the node to go on with),
-# the next to check, those that match. Of the instant at hand: phase, place, size and the number of
-# its first tuple.
-FOUND, NEXT_FOUND, MATCHES, PHASE, PLACE, GROUP_SIZE, GROUP_ORDER = range(7)
+# the next to check, those that match. Of the instant at hand: phase, place, size, the number of its
+# first tuple, and the slots that were unused when its admissions began.
+FOUND, NEXT_FOUND, MATCHES, PHASE, PLACE, GROUP_SIZE, GROUP_ORDER, UNUSED = range(8)
 NOTHING_FOUND = -1  # nothing of the next arrival was done yet
+STREAM, ARRIVAL, SLOT, TOGETHER = range(4)  # of `Work.group`
 ALL_AGES = (-(2**62), 2**62)
 
 

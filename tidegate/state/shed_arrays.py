@@ -17,7 +17,7 @@ from tidegate.binding.binding import Binding
 from tidegate.compiled import layout
 from tidegate.compiled.kernel import kernel
 from tidegate.compiled.layout import records
-from tidegate.estimate import age_curve, frequency, importance, match_rate
+from tidegate.estimate import age_curve, frequency, importance, match_rate, patterns
 from tidegate.shed import ages, budget, members, queue, recipes, shed_records, tiers, victims
 from tidegate.shed.groups import GROUP
 from tidegate.shed.shed_records import BY_AGE, BY_KEY, BY_TUPLE, QUEUE, RULE, Shed
@@ -56,7 +56,8 @@ def shed_of(spec: JoinSpec, binding: Binding, state: State) -> Shed | None:
     streams, slots = len(spec.streams), len(state.slots)
     statistics = recipes.statistics_of(policy)
     lines = log_lines(spec) if recipe.keyed else 1
-    keys = keys_for(slots) if recipe.keyed else 0
+    by_pattern = recipe.kind == shed_records.ARRIVAL_ORDER
+    keys = keys_for(slots) if recipe.keyed else patterns.number_of(streams) if by_pattern else 0
     buckets = _buckets(spec, binding, policy) if recipe.aged else 0
     rising = int(recipe.kind == shed_records.UNTIL_EXPIRY)
     state.notes.monitor = NOT_CHARGED
@@ -71,11 +72,17 @@ def shed_of(spec: JoinSpec, binding: Binding, state: State) -> Shed | None:
         groups=columns["groups"],
         stages=ages.empty(streams, buckets + 1, rising),
         frequency=frequency.empty(
-            streams, keys, lines, statistics, columns, most_rare(spec) if recipe.keyed else 1
+            streams,
+            keys if recipe.keyed else 0,
+            lines,
+            statistics,
+            columns,
+            most_rare(spec) if recipe.keyed else 1,
         ),
         curve=age_curve.empty(streams, max(1, buckets), age_curve.MOST_MONITORS if buckets else 1),
         importances=importance.empty(streams),
         rates=_rates(recipe, streams, buckets, columns, state),
+        patterns=patterns.empty(streams, by_pattern, recipes.fade_of(policy)),
     )
     shed.queues.scale = shed.queues.factor = 1.0
     if by_heap:
@@ -97,11 +104,11 @@ def _needs(spec: JoinSpec, recipe: recipes.Recipe, state: State) -> members.Need
     has_bases = timed or (weighed and kind in ranked)
     by_key, by_age = recipe.standing == BY_KEY, recipe.standing == BY_AGE
     return members.Needs(
-        priority=recipe.standing == BY_TUPLE,
+        priority=recipe.standing == BY_TUPLE or kind == shed_records.ARRIVAL_ORDER,
         basis=has_bases,
         born=recipe.aged or kind == shed_records.CUMULATIVE,
         cost=spec.memory_bytes is not None,
-        key=recipe.keyed,
+        key=recipe.keyed or kind == shed_records.ARRIVAL_ORDER,
         links=by_key or by_age,
         below=(by_key and has_bases) or (by_age and recipe.aged),
     )

@@ -75,6 +75,8 @@ LANE = np.dtype(
         ("visits", np.int64),  # of index nodes
         ("updates", np.int64),  # comparisons made to maintain its index
         ("peak", np.int64),
+        ("walks", np.float64),  # of its chains by probes of n streams, old ones for less
+        ("misses", np.float64),  # of which so many found nothing
     ]
 )
 
@@ -129,6 +131,16 @@ def grown_slots(
         more_slots[last].newer = before
     pool[0].unused += capacity - before
     return more_slots, more_notes
+
+
+def places_per_slot(streams: int) -> int:
+    """How many places the lines have for each slot: two; more where many streams share them."""
+    return 1 + -(-streams // 6)
+
+
+def places_for(slots: int, streams: int) -> int:
+    """The length of all lines together: with so many no stream is ever cramped."""
+    return slots * places_per_slot(streams) + (2 * streams if streams > 2 else 0)
 
 
 def line_starts(alive: Sequence[int], length: int) -> list[int]:

@@ -1,0 +1,104 @@
+"""Results of n streams as numbers: what they are worth together, and the share of each tuple.
+
+Law: nothing is enumerated. A block holds all combinations of ranges (`probing_many`), so sums over
+its results follow from sums over its tuples: O(tuples met), where results are their product. Only
+the smallest and the largest importance of a combination need pairs of tuples.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from tidegate.compiled.kernel import inlined, part
+from tidegate.driver.probing_many import begin_blocks, block_size, next_block, size_of
+from tidegate.estimate.importance import MEAN, MIN, PRODUCT, SUM
+from tidegate.state.join_state import BEGIN, END, FOUND, MATCHES
+
+
+@part
+def count(state, arrivals, work, many, stream, arrival, whom):
+    """Count the results of an arrival that are not written."""
+    time = arrivals.time[arrival]
+    state.gate[0].results += work.progress[MATCHES]
+    if state.gate[0].has_importance and work.progress[MATCHES] > 0:
+        own = arrivals.importance[arrival]
+        begin_blocks(many)
+        while next_block(state, work, many, stream, time, whom):
+            state.gate[0].importance_out += block_worth(state, work, many, stream, own)
+
+
+@part
+def block_worth(state, work, many, stream, own):
+    """The sum of the importances of all results of a block."""
+    combine = state.gate[0].combine
+    results = np.float64(block_size(many, stream))
+    if combine == SUM or combine == MEAN:
+        worth = own * results
+        for other in range(len(many.ranges)):
+            if other != stream:
+                worth += total_of(state, work, many, other) * results / size_of(many, other)
+        return worth / len(many.ranges) if combine == MEAN else worth
+    if combine == PRODUCT:
+        worth = own
+        for other in range(len(many.ranges)):
+            if other != stream:
+                worth *= total_of(state, work, many, other)
+        return worth
+    worth = own * combinations_behind(state, work, many, stream, stream, own)
+    for other in range(len(many.ranges)):
+        if other != stream:
+            for at in range(many.ranges[other, BEGIN], many.ranges[other, END]):
+                its = state.importance[work.found[at]]
+                if not is_behind(combine, its, other, own, stream):
+                    continue
+                worth += its * combinations_behind(state, work, many, stream, other, its)
+    return worth
+
+
+@part
+def total_of(state, work, many, other):
+    total = 0.0
+    for at in range(many.ranges[other, BEGIN], many.ranges[other, END]):
+        total += state.importance[work.found[at]]
+    return total
+
+
+@inlined
+def is_behind(combine, chosen, its_stream, other, other_stream):
+    """Is `other` not the one that decides, where both stand in a combination with `chosen`?"""
+    if chosen == other:
+        behind = its_stream < other_stream
+    elif combine == MIN:
+        behind = chosen < other
+    else:
+        behind = chosen > other
+    return behind
+
+
+@part
+def combinations_behind(state, work, many, stream, chosen_stream, chosen):
+    """In how many combinations of a block a tuple of `chosen_stream` decides the importance."""
+    product = 1.0
+    for other in range(len(many.ranges)):
+        if other != stream and other != chosen_stream:
+            behind = 0
+            for at in range(many.ranges[other, BEGIN], many.ranges[other, END]):
+                its = state.importance[work.found[at]]
+                behind += is_behind(state.gate[0].combine, chosen, chosen_stream, its, other)
+            product *= behind
+    return product
+
+
+@part
+def share_out(state, work, many, stream, time, whom):
+    """Write to `many.shares` in how many results of the arrival each tuple found takes part."""
+    for at in range(work.progress[FOUND]):
+        many.shares[at] = 0.0
+    begin_blocks(many)
+    while next_block(state, work, many, stream, time, whom):
+        results = np.float64(block_size(many, stream))
+        for other in range(len(many.ranges)):
+            if other != stream:
+                each = results / size_of(many, other)
+                for at in range(many.ranges[other, BEGIN], many.ranges[other, END]):
+                    many.shares[at] += each
