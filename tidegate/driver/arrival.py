@@ -14,6 +14,7 @@ from __future__ import annotations
 from tidegate.compiled.kernel import inlined, kernel
 from tidegate.driver.admission import DONE, NEED_OUTPUT, NO_VISITOR, admit, missing_room, take
 from tidegate.driver.leaving import expire
+from tidegate.driver.limiting import learn
 from tidegate.driver.observing import matched, produced, see
 from tidegate.driver.prefetching import look_ahead
 from tidegate.driver.probing import ANYBODY, emit, find
@@ -57,6 +58,7 @@ def run(state, shed, arrivals, work, output):
             find(state, arrivals, work, stream, arrival)
         if not emit(state, arrivals, work, output, stream, arrival, ANYBODY):
             return NEED_OUTPUT
+        learn(state, state.throttle, arrivals, work, stream, arrival)
         take(state, stream)
         if shed is not None:
             see(state, shed, arrivals, stream, arrival)

@@ -31,6 +31,7 @@ from tidegate.engine.examples import row_of
 from tidegate.engine.guard import Call, Guard
 from tidegate.engine.replay import replay
 from tidegate.engine.results import Results
+from tidegate.engine.throttling import check_cpu, throttle_stats
 from tidegate.estimate.importance import of_ones
 from tidegate.shed.recipes import recipe_of
 from tidegate.shed.shed_records import BY_AGE
@@ -58,8 +59,7 @@ def check_supported(spec: JoinSpec) -> None:
         raise TidegateError(
             f"streams {spec.streams!r} are {len(spec.streams)}; this version joins two streams"
         )
-    if spec.cpu is not None:
-        raise TidegateError("cpu is given, but this version has no CPU budgets; give None")
+    check_cpu(spec)
     recipe_of(spec.policy_choice)
 
 
@@ -500,6 +500,8 @@ class JoinEngine:
         for name, values in per_stream.items():
             stats.setdefault(name, int(sum(values)))
             stats |= {f"{name}_{s}": int(v) for s, v in zip(names, values, strict=True)}
+        if state.throttle is not None:
+            stats |= throttle_stats(state.throttle, names)
         for counter in self._rejected:
             for reason, count in counter.items():
                 label = f"rejected_{reason}"
