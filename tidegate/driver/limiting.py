@@ -17,14 +17,16 @@ from __future__ import annotations
 
 import numpy as np
 
-from tidegate.binding.spec_records import INVERTED
+from tidegate.binding.spec_records import INVERTED, NESTED_LOOP
 from tidegate.compiled.kernel import part, step
 from tidegate.estimate.importance import combined
 from tidegate.index import hash_table
 from tidegate.shed.worth import chance
 from tidegate.state.indexes import candidates
 from tidegate.state.join_state import MATCHES
-from tidegate.throttle import fuel, selection, shares
+from tidegate.throttle import fuel, ring, selection, shares
+from tidegate.throttle.throttle_records import NOT_TAKEN
+from tidegate.windows.lifetime import NOT_INDEXED
 
 _SAMPLING = np.uint64(0xA0761D6478BD642F)  # draws of their own, not those of the policy `random`
 
@@ -58,6 +60,11 @@ def within_budget(state, throttle, arrivals, work, stream, arrival):
         made = selection.choose(throttle, side)
         count = meet_postings(state, throttle, arrivals, work, side, arrival)
         visits = arrivals.spans[arrival, 0, 1]
+    elif state.lanes[side].index == NESTED_LOOP and not state.gate[0].takes_late:
+        see_stretches(state, throttle, side, time)
+        made = selection.choose(throttle, side)
+        count = meet_stretches(state, throttle, work, side, time)
+        visits = 0
     else:
         count, _, visits = candidates(state, arrivals, work, stream, arrival)
         for k in range(count):
@@ -77,6 +84,89 @@ def keep_taken(state, throttle, work, side, time, count):
             work.found[kept] = slot
             kept += 1
     return kept
+
+
+# --- the nested loop ---------------------------------------------------------------------
+
+# A line without late tuples is in order of time: a basic window is a stretch of it, whose tuples
+# are counted already (`ring`). What is not looked at is not touched.
+
+
+@part
+def see_stretches(state, throttle, side, time):
+    """Count the tuples of each basic window."""
+    basic = throttle.tank[0].basic
+    segment = time // basic
+    for window in range(throttle.sides[side].windows):
+        look = throttle.looks[window]
+        number = throttle.held[side, ring.place_of(throttle, segment - window)]
+        if look.first == selection.FROM_ALL:
+            look.asked = number
+        elif look.first >= basic or number == 0:
+            look.passed = number
+        else:
+            start = (segment - window) * basic
+            position = first_from(state, side, start + look.first)
+            look.asked = count_until(state, side, position, start + basic)
+            look.passed = number - look.asked
+
+
+@part
+def meet_stretches(state, throttle, work, side, time):
+    """Write the tuples of the basic windows that are taken, the oldest first; returns how many."""
+    lane = state.lanes[side]
+    basic = throttle.tank[0].basic
+    position = np.int64(-1)  # where the next basic window begins, if that is known
+    count = 0
+    for window in range(throttle.sides[side].windows - 1, -1, -1):
+        look = throttle.looks[window]
+        if look.taken == NOT_TAKEN or look.asked == 0:
+            position = np.int64(-1)
+            continue
+        start = (time // basic - window) * basic
+        if position < 0 or look.first > 0:
+            position = first_from(state, side, start + max(0, look.first))
+        while position < lane.end:
+            slot = state.lines[position]
+            if slot >= 0:
+                if state.slots[slot].time >= start + basic:
+                    break
+                if state.slots[slot].older != NOT_INDEXED:
+                    work.found[count] = slot
+                    count += 1
+            position += 1
+    return count
+
+
+@part
+def first_from(state, side, time):
+    """The first position in the line of a stream from which on tuples are not before `time`."""
+    low, high = state.lanes[side].begin, state.lanes[side].end
+    while low < high:
+        middle = (low + high) // 2
+        at = middle
+        while at < high and state.lines[at] < 0:
+            at += 1
+        if at < high and state.slots[state.lines[at]].time < time:
+            low = at + 1
+        else:
+            high = middle
+    return low
+
+
+@part
+def count_until(state, side, position, time):
+    """How many tuples that can match stand from a position on, before `time`."""
+    count = 0
+    while position < state.lanes[side].end:
+        slot = state.lines[position]
+        if slot >= 0:
+            if state.slots[slot].time >= time:
+                break
+            if state.slots[slot].older != NOT_INDEXED:
+                count += 1
+        position += 1
+    return count
 
 
 # --- the inverted index ------------------------------------------------------------------

@@ -36,7 +36,7 @@ from tidegate.compiled.scratch import Scratch
 from tidegate.engine import saved_estimates, saved_throttle, snapshot_checks
 from tidegate.shed.shed_records import Shed
 from tidegate.spec import JoinSpec, SpecError, TidegateError
-from tidegate.state import arrays, indexes, join_state, shed_arrays
+from tidegate.state import arrays, indexes, join_state, shed_arrays, throttle_arrays
 from tidegate.state.join_state import State
 from tidegate.windows.lifetime import NOT_CHARGED, NOT_INDEXED, line_starts
 
@@ -296,6 +296,9 @@ def refill(
         shed = saved_estimates.refill(shed, saved.learned, state, scale)
     if state.throttle is not None:
         saved_throttle.refill(state.throttle, saved.throttle, scale)
+        for stream, line in enumerate(lines):
+            can_match = line[state.slots.older[line] != NOT_INDEXED]
+            throttle_arrays.recount(state.throttle, stream, state.slots.time[can_match])
     return state, shed
 
 

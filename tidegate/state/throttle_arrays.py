@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tidegate.binding.binding import Binding
 from tidegate.compiled.layout import Records, records
@@ -48,6 +49,7 @@ def throttle_of(spec: JoinSpec, binding: Binding, lanes: Records) -> Throttle | 
         tank=tank,
         sides=sides,
         cells=cells,
+        held=np.zeros((len(lanes), max(windows) + 1), np.int64),
         looks=records(LOOK, max(windows)),
         density=np.zeros(cells.shape),
         amount=np.zeros(cells.shape),
@@ -57,3 +59,10 @@ def throttle_of(spec: JoinSpec, binding: Binding, lanes: Records) -> Throttle | 
 def _length(cpu: Cpu, binding: Binding, field: str, otherwise: int) -> int:
     window = cpu.windows[field]
     return otherwise if window is None else binding.in_units(window, f"cpu: {field}")
+
+
+def recount(throttle: Throttle, stream: int, times: NDArray[np.int64]) -> None:
+    """Count the retained tuples of a stream that can match, given by their times."""
+    throttle.held[stream] = 0
+    places = times // throttle.tank[0].basic % throttle.held.shape[1]
+    np.add.at(throttle.held[stream], places, 1)

@@ -86,6 +86,7 @@ class Throttle(NamedTuple):
     tank: Any  # [0]
     sides: Any  # [stream]
     cells: Any  # [stream, basic window]
+    held: Any  # [stream, place in a ring]: retained tuples of a basic window that can match
     looks: Any  # [basic window], scratch
     density: Any  # [stream, basic window], scratch of an adaptation: results per comparison
     amount: Any  # [stream, basic window], the same: comparisons of a period
