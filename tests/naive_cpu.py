@@ -49,7 +49,7 @@ class Budget:
         self.now: int | None = None
         self.period = 0
         self.fraction = 1.0
-        self.wanted = 0
+        self.wanted = 0.0
         self.comparisons = self.hits = self.lost = 0.0
         self.skipped = [0, 0]
         self.made = [0, 0]
@@ -68,7 +68,7 @@ class Budget:
             for _ in range(min(1000, clock // self.every - self.period - 1)):
                 self.fraction = min(1.0, self.fraction * self.cpu.boost)
             self.fraction = max(2.0**-10, self.fraction)
-            self.wanted, self.period = 0, clock // self.every
+            self.wanted, self.period = 0.0, clock // self.every
             self.plan()
 
     # --- Algorithms 2 and 4, and the knapsack ------------------------------------------------
@@ -148,7 +148,7 @@ class Budget:
         return time % self.basic >= alive_until - math.floor(share * room + 0.5)
 
     def choose(
-        self, side: int, now: int, full: bool, costs: list[tuple[int, int]]
+        self, side: int, now: int, full: bool, planned: float, costs: list[tuple[int, int]]
     ) -> tuple[list[bool], set[int]]:
         """Which of the tuples (given by time and comparisons) are looked at, and which basic
         windows are looked at whole."""
@@ -164,7 +164,7 @@ class Budget:
                 if window == j:
                     wanted += number if is_asked else 0
                     skipped += 0 if is_asked else number
-            self.wanted += wanted
+            self.wanted += planned * wanted
             if wanted and self.fuel <= 0:
                 skipped += wanted
             else:
@@ -265,12 +265,14 @@ class NaiveCpuJoin(NaiveJoin):
         now = arrival.time // self.nanoseconds
         budget.grant(self.clock // self.nanoseconds)
         drawn = chance(self.spec.seed ^ SAMPLING, stream, self.taken_of_stream[stream])
-        full = drawn < budget.cpu.sample * budget.fraction
+        sampled = drawn < budget.cpu.sample * budget.fraction
+        spare = budget.fuel > budget.most / 2
+        planned = budget.fraction if spare and not sampled else 1.0
         costs = [
             (x.time // self.nanoseconds, comparisons_with(self.spec, arrival, x))
             for x in self.alive_of(side)
         ]
-        looked_at, whole = budget.choose(side, now, full, costs)
+        looked_at, whole = budget.choose(side, now, sampled or spare, planned, costs)
         results = []
         for x, is_looked_at in zip(self.alive_of(side), looked_at, strict=True):
             pools = [[arrival], [x]] if stream == 0 else [[x], [arrival]]

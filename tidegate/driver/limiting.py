@@ -54,22 +54,25 @@ def within_budget(state, throttle, arrivals, work, stream, arrival):
         fuel.adapt_fraction(tank)
         shares.plan(throttle)
     drawn = chance(state.gate[0].seed ^ _SAMPLING, stream, state.lanes[stream].taken)
-    selection.begin(throttle, side, time, drawn < tank[0].sample * tank[0].fraction)
+    sampled = drawn < tank[0].sample * tank[0].fraction
+    spare = fuel.is_spare(tank)
+    planned = tank[0].fraction if spare and not sampled else 1.0
+    selection.begin(throttle, side, time, sampled or spare)
     if state.lanes[side].index == INVERTED:
         see_postings(state, throttle, arrivals, side, arrival)
-        made = selection.choose(throttle, side)
+        made = selection.choose(throttle, side, planned)
         count = meet_postings(state, throttle, arrivals, work, side, arrival)
         visits = arrivals.spans[arrival, 0, 1]
     elif state.lanes[side].index == NESTED_LOOP and not state.gate[0].takes_late:
         see_stretches(state, throttle, side, time)
-        made = selection.choose(throttle, side)
+        made = selection.choose(throttle, side, planned)
         count = meet_stretches(state, throttle, work, side, time)
         visits = 0
     else:
         count, _, visits = candidates(state, arrivals, work, stream, arrival)
         for k in range(count):
             selection.see(throttle, side, time, state.slots[work.found[k]].time)
-        made = selection.choose(throttle, side)
+        made = selection.choose(throttle, side, planned)
         count = keep_taken(state, throttle, work, side, time, count)
     return count, made, visits
 

@@ -71,14 +71,17 @@ def see(throttle, side, now, time):
 
 
 @part
-def choose(throttle, side):
-    """Take basic windows while there is fuel; returns the comparisons that will be made."""
+def choose(throttle, side, planned):
+    """Take basic windows while there is fuel; returns the comparisons that will be made.
+
+    `planned` is the share of what is asked for that the plan asks for.
+    """
     tank = throttle.tank
     made = 0
     for place in range(throttle.sides[side].windows):
         window = throttle.cells[side, place].turn
         cell, look = throttle.cells[side, window], throttle.looks[window]
-        tank[0].wanted += look.asked
+        tank[0].wanted += planned * look.asked
         skipped = look.passed
         if look.asked > 0 and tank[0].fuel <= 0.0:
             look.taken = NOT_TAKEN

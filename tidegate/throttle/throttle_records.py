@@ -38,7 +38,7 @@ TANK = np.dtype(
         ("period", np.int64),  # number of the present adaptation period
         ("fuel", np.float64),  # comparisons that may be made now; below 0: overdrawn
         ("fraction", np.float64),  # r: the share of all comparisons that is asked for
-        ("wanted", np.int64),  # comparisons asked for in this period, made or not
+        ("wanted", np.float64),  # comparisons that the plan asked for in this period, made or not
         ("comparisons", np.float64),  # with basic windows that were looked at whole, ever
         ("hits", np.float64),  # and the results of these
         ("lost", np.float64),  # estimate of the results that skipped comparisons would have given
