@@ -77,13 +77,15 @@ class Budget:
         everything = [(side, j) for side in (0, 1) for j in range(len(self.sides[side]))]
         compared = total(self.sides[side][j].comparisons for side, j in everything)
         worth = total(self.sides[side][j].worth for side, j in everything)
-        mean = worth / compared if compared else 0.0
+        hits = total(self.sides[side][j].hits for side, j in everything)
+        doubt = 4.0 * (compared / hits) if hits else 1.0  # comparisons that give four results
+        more = doubt * (worth / compared) if compared else 0.0
         density, amount = {}, {}
         for side, cells in enumerate(self.sides):
             costs = [cell.comparisons / cell.tries for cell in cells if cell.tries]
             usual = total(costs) / len(costs) if costs else 1.0
             for j, cell in enumerate(cells):
-                density[side, j] = (cell.worth + mean) / (cell.comparisons + 1.0)
+                density[side, j] = (cell.worth + more) / (cell.comparisons + doubt)
                 cost = cell.comparisons / cell.tries if cell.tries else usual
                 amount[side, j] = cost * self.probes[side]
         learned = self.cpu.order == "learned" and compared > 0
@@ -178,8 +180,9 @@ class Budget:
                     self.comparisons += wanted
             if skipped:
                 self.skipped[1 - side] += skipped
-                mean = self.hits / self.comparisons if self.comparisons else 0.0
-                self.lost += skipped * ((cell.hits + mean) / (cell.comparisons + 1.0))
+                if self.hits:
+                    doubt = 4.0 * (self.comparisons / self.hits)
+                    self.lost += skipped * ((cell.hits + 4.0) / (cell.comparisons + doubt))
         return [a and j in taken for a, j in zip(asked, windows, strict=True)], whole
 
     def learn(self, side: int, now: int, time: int, whole: set[int], worth: float) -> None:

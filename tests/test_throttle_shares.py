@@ -103,8 +103,8 @@ def test_knapsack_yields_no_less(data: st.DataObject, fraction: float) -> None:
         got[direction] = yielded(evidence, sides)
     for direction, comparisons in spent.items():
         assert comparisons == pytest.approx(fraction * costs), direction
-        # The plan doubts its evidence by one comparison, so a few results less are possible.
-        assert got["adaptive"] >= got[direction] - 1, direction
+        # The plan doubts its evidence, so a few results less are possible.
+        assert got["adaptive"] >= 0.95 * got[direction], direction
 
 
 @pytest.mark.nojit

@@ -176,7 +176,8 @@ def _read_fractions(name: str, setting: Setting, adaptation: str) -> Callable[..
         at = {phase: rows[end]["r"] for phase, end in zip(_PHASES, ends, strict=True)}
         claims = [
             Claim(
-                PAPER, name, "r by rate of the streams", ("100/s", "300/s", "500/s"), "order", 0.0
+                PAPER, name, "r before, after and under load",
+                ("100/s", "100/s again", "300/s"), "order",
             ).with_measured(at),
             Claim(PAPER, name, "r before the rates rise", 1.0, "at least").with_measured(
                 at["100/s"]

@@ -104,8 +104,11 @@ def choose(throttle, side, planned):
 @inlined
 def likely_results(tank, cell):
     """Results per comparison with a basic window; with little evidence, that of all of them."""
-    mean = tank[0].hits / tank[0].comparisons if tank[0].comparisons > 0.0 else 0.0
-    return (cell.hits + DOUBT * mean) / (cell.comparisons + DOUBT)
+    likely = 0.0
+    if tank[0].hits > 0.0:
+        doubt = DOUBT * (tank[0].comparisons / tank[0].hits)
+        likely = (cell.hits + DOUBT) / (cell.comparisons + doubt)
+    return likely
 
 
 @inlined

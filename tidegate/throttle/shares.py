@@ -75,18 +75,19 @@ def take_all(throttle):
 def appraise(throttle):
     """What each basic window yields and costs; returns the comparisons behind it all."""
     cells, sides = throttle.cells, throttle.sides
-    compared = worth = 0.0
+    compared = hits = worth = 0.0
     for side in range(len(sides)):
         for window in range(sides[side].windows):
             compared += cells[side, window].comparisons
+            hits += cells[side, window].hits
             worth += cells[side, window].worth
-    mean = worth / compared if compared > 0.0 else 0.0
+    doubt = DOUBT * (compared / hits) if hits > 0.0 else 1.0
+    more = doubt * (worth / compared) if compared > 0.0 else 0.0
     for side in range(len(sides)):
         usual = usual_cost(cells, side, sides[side].windows)
         for window in range(sides[side].windows):
             cell = cells[side, window]
-            evidence = cell.comparisons + DOUBT
-            throttle.density[side, window] = (cell.worth + DOUBT * mean) / evidence
+            throttle.density[side, window] = (cell.worth + more) / (cell.comparisons + doubt)
             cost = cell.comparisons / cell.tries if cell.tries > 0.0 else usual
             throttle.amount[side, window] = cost * sides[side].probes
     return compared
