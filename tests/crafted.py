@@ -60,6 +60,7 @@ SCENARIOS: dict[str, tg.JoinSpec] = {
     "instant": spec(ties="instant", memory=12, policy="value", importance="weight"),
     "bytes": spec(memory="1 MB", policy="value", importance="weight"),
     "counted": spec(memory=12, policy="value", within=tg.rows(15)),
+    "cpu": spec(cpu=tg.Cpu(20, adapt_every=4, basic_window=3), importance="weight"),
     "nulls": spec(on="text", memory=30, policy="value", split="shared"),
     **{
         f"policy {name}": spec(memory=12, policy=policy, importance="weight")

@@ -14,7 +14,14 @@ import tidegate as tg
 
 TESTS = Path(__file__).parent
 # Others differ in what was learned only; `python crafted.py SCENARIO 1` tries all changes.
-SHARES = {"exact": 0.5, "bytes": 0.05, "policy age": 0.1, "policy prob": 0.3, "counted": 0.05}
+SHARES = {
+    "exact": 0.5,
+    "cpu": 0.3,
+    "bytes": 0.05,
+    "policy age": 0.1,
+    "policy prob": 0.3,
+    "counted": 0.05,
+}
 
 
 @pytest.mark.parametrize("scenario", SHARES)

@@ -201,7 +201,8 @@ CPUS = st.builds(
     adapt_every=st.none() | TIMEDELTAS.filter(bool),
     boost=st.floats(1, 10),
     sample=st.floats(0, 1),
-    direction=st.sampled_from(["adaptive", "even"]),
+    direction=st.sampled_from(["adaptive", "better-first", "even"]),
+    order=st.sampled_from(["learned", "youngest"]),
 )
 POLICIES = st.sampled_from(POLICY_NAMES) | st.builds(
     lambda name, parameters: Policy.of(name, **parameters),

@@ -154,7 +154,7 @@ BAD: list[tuple[dict[str, Any], list[str]]] = [
     ({"seed": None}, ["seed None is not set"]),
     ({"seed": -1}, ["seed -1 is out of range", "0 to 2**63 - 1"]),
     ({"seed": 2**63}, ["seed", "out of range"]),
-    ({"cpu": 5}, ["cpu 5 is not a CPU budget; give None"]),
+    ({"cpu": 5}, ["cpu 5 is not a CPU budget; give None or tidegate.Cpu(...)"]),
     ({"cpu": Cpu(5, basic_window=10)}, ["is a duration", "cpu: basic_window is an integer"]),
 ]
 

@@ -29,6 +29,7 @@ from tidegate.shed.shed_records import (
 )
 from tidegate.state.indexes import enter_index
 from tidegate.state.join_state import DEPARTURES
+from tidegate.throttle import ring
 from tidegate.windows import lifetime
 
 DONE, NEED_SLOTS, NEED_NODES, NEED_ARENA, NEED_OUTPUT, NEED_RARE, NEED_PLACES = range(7)
@@ -100,6 +101,7 @@ def settle(state, arrivals, stream, arrival, order):
     if arrivals.matchable[arrival]:
         state.slots[slot].older = -1
         enter_index(state, stream, slot)
+        ring.enter(state.throttle, stream, time)
     else:
         state.slots[slot].older = lifetime.NOT_INDEXED
     return slot

@@ -30,7 +30,8 @@ def serves(state: State) -> bool:
     """Can this driver take the next arrivals?"""
     extras = len(state.bands) + len(state.set_terms) + len(state.thetas)
     gate = state.gate[0]
-    special = state.pool[0].tracked or gate.only_counts or gate.reports_left or len(state.lanes) > 2
+    special = state.pool[0].tracked or gate.only_counts or gate.reports_left
+    special = special or state.throttle is not None or len(state.lanes) > 2
     return not special and extras == 0 and bool((state.lanes.index == HASH).all())
 
 

@@ -14,6 +14,7 @@ from tidegate.shed import budget, learning, members
 from tidegate.shed.shed_records import AGE
 from tidegate.state.indexes import leave_index
 from tidegate.state.join_state import DEPARTURES
+from tidegate.throttle import ring
 from tidegate.windows import lifetime
 
 EXPIRED, EVICTED, REFUSED = range(3)
@@ -49,6 +50,7 @@ def leave(state, shed, output, stream, slot, why):
     count(state, output, stream, state.slots[slot].row, why)
     if state.slots[slot].older != lifetime.NOT_INDEXED:
         leave_index(state, stream, slot)
+        ring.leave(state.throttle, stream, state.slots[slot].time)
     place = state.lanes[stream].begin  # where nothing is noted, only heads of lines leave
     if state.pool[0].tracked:
         place = np.int64(state.notes[slot].place)

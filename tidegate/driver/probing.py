@@ -13,8 +13,8 @@ from __future__ import annotations
 from tidegate.binding import matching
 from tidegate.binding.spec_records import HASH, INVERTED
 from tidegate.compiled.kernel import step
+from tidegate.driver.limiting import looked_at
 from tidegate.estimate.importance import combined
-from tidegate.state.indexes import candidates
 from tidegate.state.join_state import FOUND, GROUP_ORDER, MATCHES, NEXT_FOUND, RESULTS
 
 ANYBODY, NEWCOMERS, EARLIER = range(3)  # whom an arrival meets: see `instant`
@@ -26,7 +26,9 @@ def find(state, arrivals, work, stream, arrival):
     progress = work.progress
     progress[FOUND] = progress[NEXT_FOUND] = progress[MATCHES] = 0
     if arrivals.matchable[arrival]:
-        count, comparisons, visits = candidates(state, arrivals, work, stream, arrival)
+        count, comparisons, visits = looked_at(
+            state, state.throttle, arrivals, work, stream, arrival
+        )
         state.lanes[stream].comparisons += comparisons
         state.lanes[stream].visits += visits
         progress[FOUND] = count

@@ -32,6 +32,7 @@ from tidegate.engine.guard import Call, Guard
 from tidegate.engine.probes import probe_of
 from tidegate.engine.replay import replay
 from tidegate.engine.results import Results
+from tidegate.engine.throttling import check_cpu, throttle_stats
 from tidegate.estimate.importance import of_ones
 from tidegate.shed import recipes
 from tidegate.shed.shed_records import BY_AGE
@@ -59,8 +60,7 @@ def check_supported(spec: JoinSpec) -> None:
     """An error if this version cannot run such a join."""
     if len(spec.streams) > 2 and spec.memory is not None:
         recipes.check_for_many(spec.policy_choice)
-    if spec.cpu is not None:
-        raise TidegateError("cpu is given, but this version has no CPU budgets; give None")
+    check_cpu(spec)
     recipes.recipe_of(spec.policy_choice)
 
 
@@ -532,6 +532,8 @@ class JoinEngine:
         for name, values in per_stream.items():
             stats.setdefault(name, int(sum(values)))
             stats |= {f"{name}_{s}": int(v) for s, v in zip(names, values, strict=True)}
+        if state.throttle is not None:
+            stats |= throttle_stats(state.throttle, names)
         for counter in self._rejected:
             for reason, count in counter.items():
                 label = f"rejected_{reason}"

@@ -33,10 +33,10 @@ from tidegate.binding.binding import Binding
 from tidegate.columns.payload import Payload
 from tidegate.compiled.layout import Records
 from tidegate.compiled.scratch import Scratch
-from tidegate.engine import saved_estimates, snapshot_checks
+from tidegate.engine import saved_estimates, saved_throttle, snapshot_checks
 from tidegate.shed.shed_records import Shed
 from tidegate.spec import JoinSpec, SpecError, TidegateError
-from tidegate.state import arrays, indexes, join_state, shed_arrays
+from tidegate.state import arrays, indexes, join_state, shed_arrays, throttle_arrays
 from tidegate.state.join_state import State
 from tidegate.windows.lifetime import NOT_CHARGED, NOT_INDEXED, line_starts
 
@@ -73,6 +73,7 @@ class Saved(NamedTuple):
     capacity: int
     unused: NDArray[np.int32]
     learned: pa.Table | None
+    throttle: dict[str, Any] | None  # under a budget of CPU time
 
 
 def _plain(records: Records) -> list[dict[str, Any]]:
@@ -141,6 +142,8 @@ def dump(
         "capacity": len(state.slots),
         "records": {name: _plain(getattr(state, name)) for name in _RECORDS},
     }
+    if state.throttle is not None:
+        about["throttle"] = saved_throttle.saved(state.throttle)
     sink = io.BytesIO()
     first = True
     for stream, payload in enumerate(payloads):
@@ -219,6 +222,7 @@ def load(blob: bytes, spec: JoinSpec | None = None) -> Saved:
         capacity=about["capacity"],
         unused=np.frombuffer(metadata[_UNUSED], np.int32),
         learned=learned,
+        throttle=about.get("throttle"),
     )
 
 
@@ -292,6 +296,11 @@ def refill(
     if shed is not None:
         assert saved.learned is not None
         shed = saved_estimates.refill(shed, saved.learned, state, scale)
+    if state.throttle is not None:
+        saved_throttle.refill(state.throttle, saved.throttle, scale)
+        for stream, line in enumerate(lines):
+            can_match = line[state.slots.older[line] != NOT_INDEXED]
+            throttle_arrays.recount(state.throttle, stream, state.slots.time[can_match])
     return state, shed
 
 

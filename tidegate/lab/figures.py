@@ -29,6 +29,7 @@ _MODULES = (
     "kang2003",
     "kang2003_engine",
     "kang2003_scarce",
+    "gedik2005",
     "ojewole2006_offline",
     "ojewole2006",
     "ojewole2006_large",

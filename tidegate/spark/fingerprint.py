@@ -119,7 +119,8 @@ def _cpu(spec: JoinSpec) -> str:
         f"{field} {_value(getattr(spec.cpu, field))}"
         for field in ("comparisons_per_second", "boost", "sample")
     ]
-    return ", ".join([*numbers, *windows, f"direction {spec.cpu.direction}"])
+    names = [f"{field} {getattr(spec.cpu, field)}" for field in ("direction", "order")]
+    return ", ".join([*numbers, *windows, *names])
 
 
 def _policy(policy: Policy) -> str:

@@ -117,6 +117,10 @@ def read_inputs(frames: Mapping[str, Any], spec: JoinSpec, max_ahead: Any) -> In
     delay = _delay(spec, ordered) if streaming else None
     inputs = Inputs(spec, ordered, streaming, delay, ahead)
     check_supported(spec)
+    if spec.cpu is not None:
+        raise TidegateError(
+            "cpu is given, but CPU budgets do not run on Spark so far; leave it out"
+        )
     bind(spec, inputs.arrow_schemas)  # Types that do not fit each other are refused here.
     return inputs
 

@@ -15,9 +15,9 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Literal, NoReturn
 
+from tidegate.spec.cpu import Cpu
 from tidegate.spec.options import (
     ComparedByMeaning,
-    Cpu,
     Policy,
     explained,
     field_names,
@@ -125,7 +125,9 @@ class JoinSpec(ComparedByMeaning):
         *Per stream.* "auto", "nested-loop" (serves every predicate), "hash" (equality), "btree"
         or "ttree" (equality, band), "inverted" (overlap, inner product above 0).
     cpu
-        None. Reserved for budgets of CPU time, which this version does not have.
+        None, or `Cpu(comparisons_per_second=...)`: every tuple is retained and joined with the part
+        of the opposite window that pays. For two streams, time windows, ties="arrival", and any
+        index but trees; "auto" takes none of them then.
     lateness
         How far behind the clock a tuple may come and still be joined, **inclusive**; a duration
         or an integer, as `within`; 0 fits both.
@@ -171,7 +173,7 @@ class JoinSpec(ComparedByMeaning):
         freeze_fields(self)
         _check_streams(self.streams)
         if self.cpu is not None and not isinstance(self.cpu, Cpu):
-            raise SpecError(f"cpu {self.cpu!r} is not a CPU budget; give None")
+            raise SpecError(f"cpu {self.cpu!r} is not a CPU budget; give None or tidegate.Cpu(...)")
         for field, known in _LITERALS.items():
             require_name(getattr(self, field), known, field)
         if not 0 <= require_integer(self.seed, "seed") < 2**63:

@@ -1,4 +1,4 @@
-"""Options of a spec that are objects: a shedding policy, and a budget of CPU time (reserved).
+"""Options of a spec that are objects or groups of numbers: a shedding policy, a split.
 
 The law: an option is frozen, equals every other that means the same, and comes back from the dict
 that its `to_dict` gives.
@@ -13,16 +13,14 @@ import inspect
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
-from typing import Any, Literal, TypeVar, cast
+from typing import Any, TypeVar, cast
 
-from tidegate.spec.plain import FrozenDict, SpecError, freeze, from_plain, register, to_plain
+from tidegate.spec.plain import SpecError, freeze, from_plain, register, to_plain
 from tidegate.spec.predicates import per_stream
-from tidegate.spec.units import Window, nearest_hint, parse_window, require_name, require_number
+from tidegate.spec.units import nearest_hint, require_name, require_number
 
 Made = TypeVar("Made", bound=Callable[..., Any])
 
-_DIRECTIONS = ("adaptive", "even")
 _SPLITS = ("even", "auto", "shared")
 
 
@@ -172,78 +170,6 @@ class Policy:
 
 
 register("policy", Policy, Policy.to_dict, Policy.from_dict)
-
-
-@explained()
-@dataclass(frozen=True, eq=False)
-class Cpu(ComparedByMeaning):
-    """A budget of CPU time, counted in comparisons; reserved: no engine of this version takes one.
-
-    comparisons_per_second
-        How many comparisons may be spent per second of event time; 0 or more.
-    adapt_every
-        Duration or integer between two adaptations; None leaves it to the engine.
-    boost
-        Factor, 1 or more, by which the share that is processed may grow at an adaptation.
-    sample
-        Share of the tuples, 0 to 1 inclusive, that are joined in full to learn where matches lie.
-    basic_window
-        Duration or integer length of the segments a window is cut into; None leaves it open.
-    direction
-        "adaptive" spends more on the join direction that yields more; "even" treats them alike.
-    """
-
-    comparisons_per_second: float
-    adapt_every: Any = None
-    boost: float = 1.2
-    sample: float = 0.1
-    basic_window: Any = None
-    direction: Literal["adaptive", "even"] = "adaptive"
-
-    def __post_init__(self) -> None:
-        freeze_fields(self)
-        ranges = {
-            "comparisons_per_second": (0.0, math.inf),
-            "boost": (1.0, math.inf),
-            "sample": (0.0, 1.0),
-        }
-        for field, (low, high) in ranges.items():
-            value = require_number(getattr(self, field), f"cpu: {field}")
-            if not low <= value <= high:
-                most = f" and at most {high:g}" if high < math.inf else ""
-                raise SpecError(
-                    f"cpu: {field} {value!r} is out of range; give at least {low:g}{most}"
-                )
-        require_name(self.direction, _DIRECTIONS, "cpu: direction")
-        for field, window in self.windows.items():
-            if window is not None and window.size == 0:
-                raise SpecError(f"cpu: {field} {getattr(self, field)!r} is 0; give more than 0")
-
-    @cached_property
-    def windows(self) -> Mapping[str, Window | None]:
-        """`adapt_every` and `basic_window` in normal form."""
-        given = {"adapt_every": self.adapt_every, "basic_window": self.basic_window}
-        return FrozenDict(
-            (field, None if value is None else parse_window(value, f"cpu: {field}", counts=False))
-            for field, value in given.items()
-        )
-
-    def _meaning(self) -> tuple[Any, ...]:
-        numbers = (self.comparisons_per_second, self.boost, self.sample, self.direction)
-        return (*numbers, *self.windows.values())
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the budget as a dict that JSON can hold."""
-        return fields_to_plain(self)
-
-    @classmethod
-    def from_dict(cls, plain: Mapping[str, Any]) -> Cpu:
-        """Make a budget from what `to_dict` returned."""
-        refuse_unknown(plain, field_names(cls), "cpu")
-        return cls(**{key: from_plain(value) for key, value in plain.items()})
-
-
-register("cpu", Cpu, Cpu.to_dict, Cpu.from_dict)
 
 
 def read_split(

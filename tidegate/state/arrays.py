@@ -76,6 +76,7 @@ def new_state(
         arena=records(inverted.POSTING, FIRST_ITEMS if len(set_terms) else 1),
         arena_used=np.zeros(1, np.int64),
         accounts=records(ACCOUNT, streams),
+        throttle=None,
     )
 
 

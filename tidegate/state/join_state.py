@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from tidegate.compiled.frames import frame
 from tidegate.compiled.layout import Records
 from tidegate.index import btree, ttree
+from tidegate.throttle.throttle_records import Throttle
 
 
 @frame
@@ -41,6 +42,7 @@ class State(NamedTuple):
     arena: Records
     arena_used: NDArray[np.int64]  # [0]
     accounts: Records
+    throttle: Throttle | None  # None: no budget of CPU time
 
 
 @frame

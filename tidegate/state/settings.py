@@ -10,6 +10,7 @@ from tidegate.compiled.layout import records
 from tidegate.spec import Band, Equal, InnerProduct, JoinSpec, Overlap
 from tidegate.state import arrays
 from tidegate.state.join_state import State
+from tidegate.state.throttle_arrays import throttle_of
 from tidegate.windows.lifetime import LANE
 
 FIRST_SLOTS_IN_BYTES = 64  # under a budget in bytes
@@ -26,7 +27,8 @@ def index_of(spec: JoinSpec, stream: int) -> str:
     sets = [p for p in spec.predicates if isinstance(p, Overlap | InnerProduct)]
     if any(term.at_least > 0 for term in sets):
         return "inverted"
-    return "btree" if Band in kinds else "nested-loop"
+    # A tree cannot be read for one basic window.
+    return "btree" if Band in kinds and spec.cpu is None else "nested-loop"
 
 
 def slot_limit(spec: JoinSpec) -> int | None:
@@ -91,4 +93,5 @@ def state_of(spec: JoinSpec, binding: Binding) -> State:
     state.accounts.capacity = capacities(spec, spec.memory_rows)
     counted = any(window.kind == "rows" for window in spec.windows)
     state.pool[0].tracked = gate.limited or counted or gate.lateness > 0 or spec.ties == "instant"
+    state = state._replace(throttle=throttle_of(spec, binding, lanes))
     return arrays.with_late(state) if gate.lateness > 0 else state

@@ -1,0 +1,297 @@
+"""The slow, obvious twin of a join under a CPU budget: gedik2005 over lists of dicts.
+
+It is `naive.NaiveJoin` whose probes ask a `Budget` which tuples of the opposite window they may
+look at. The budget keeps, for each side and basic window, plain numbers in dicts, and plans by
+sorting a list of all (side, basic window). Where the engine counts comparisons by index, the twin
+says what one is: see `comparisons_with`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from functools import reduce
+from typing import Any
+
+import naive
+from naive import Arrival, NaiveJoin, Result, length, missing, plain
+from naive_policies import chance
+
+from tidegate.spec import Cpu, Equal, JoinSpec, Overlap
+from tidegate.state.settings import index_of
+
+SAMPLING = 0xA0761D6478BD642F
+
+
+def total(values: Iterable[float]) -> float:
+    """Added one after the other; the built-in sum rounds in another way."""
+    return reduce(lambda a, b: a + b, values, 0.0)
+
+
+class Cell:
+    """A basic window: what was seen of it, and the share of it that probes look at."""
+
+    def __init__(self) -> None:
+        self.tries = self.comparisons = self.hits = self.worth = 0.0
+        self.share = 1.0
+
+
+class Budget:
+    """Fuel, r, the basic windows of both sides and the plan for them."""
+
+    def __init__(self, cpu: Cpu, lengths: list[int], basic: int, every: int, rate: float) -> None:
+        self.cpu, self.lengths = cpu, lengths
+        self.basic, self.every, self.rate = basic, every, rate
+        self.sides = [[Cell() for _ in range(1 + math.ceil(w / basic))] for w in lengths]
+        self.orders = [list(range(len(cells))) for cells in self.sides]
+        self.probes = [0.0, 0.0]
+        self.most = self.fuel = rate * every
+        self.now: int | None = None
+        self.period = 0
+        self.fraction = 1.0
+        self.wanted = 0.0
+        self.comparisons = self.hits = self.lost = 0.0
+        self.skipped = [0, 0]
+        self.made = [0, 0]
+
+    # --- Algorithm 1 -----------------------------------------------------------------------
+
+    def grant(self, clock: int) -> None:
+        if self.now is None:
+            self.now, self.period = clock, clock // self.every
+        if clock > self.now:
+            self.fuel = min(self.most, self.fuel + self.rate * (clock - self.now))
+            self.now = clock
+        if clock // self.every > self.period:
+            beta = self.rate * self.every / self.wanted if self.wanted else math.inf
+            self.fraction = min(1.0, self.fraction * min(self.cpu.boost, beta))
+            for _ in range(min(1000, clock // self.every - self.period - 1)):
+                self.fraction = min(1.0, self.fraction * self.cpu.boost)
+            self.fraction = max(2.0**-10, self.fraction)
+            self.wanted, self.period = 0.0, clock // self.every
+            self.plan()
+
+    # --- Algorithms 2 and 4, and the knapsack ------------------------------------------------
+
+    def plan(self) -> None:
+        everything = [(side, j) for side in (0, 1) for j in range(len(self.sides[side]))]
+        compared = total(self.sides[side][j].comparisons for side, j in everything)
+        worth = total(self.sides[side][j].worth for side, j in everything)
+        hits = total(self.sides[side][j].hits for side, j in everything)
+        doubt = 4.0 * (compared / hits) if hits else 1.0  # comparisons that give four results
+        more = doubt * (worth / compared) if compared else 0.0
+        density, amount = {}, {}
+        for side, cells in enumerate(self.sides):
+            costs = [cell.comparisons / cell.tries for cell in cells if cell.tries]
+            usual = total(costs) / len(costs) if costs else 1.0
+            for j, cell in enumerate(cells):
+                density[side, j] = (cell.worth + more) / (cell.comparisons + doubt)
+                cost = cell.comparisons / cell.tries if cell.tries else usual
+                amount[side, j] = cost * self.probes[side]
+        learned = self.cpu.order == "learned" and compared > 0
+        for side, cells in enumerate(self.sides):
+            self.orders[side] = list(range(len(cells)))
+            if learned:
+                self.orders[side].sort(key=lambda j: -density[side, j])
+        of_side = [total(amount[side, j] for j in range(len(self.sides[side]))) for side in (0, 1)]
+        if self.fraction == 1.0:
+            for side, j in everything:
+                self.sides[side][j].share = 1.0
+        elif self.cpu.direction == "adaptive" and learned:
+            items = [(side, j) for side in (0, 1) for j in self.orders[side]]
+            items.sort(key=lambda item: -density[item])
+            self.fill(items, amount, self.fraction * (of_side[0] + of_side[1]))
+        elif self.cpu.direction == "even" or not compared:
+            for side in (0, 1):
+                items = [(side, j) for j in self.orders[side]]
+                self.fill(items, amount, self.fraction * of_side[side])
+        else:
+            o = [
+                total(amount[side, j] * density[side, j] for j in range(len(self.sides[side])))
+                / of_side[side]
+                if of_side[side]
+                else 0.0
+                for side in (0, 1)
+            ]
+            better = 1 if o[1] > o[0] else 0
+            left = self.fraction * (of_side[0] + of_side[1])
+            for side in (better, 1 - better):
+                budget = min(left, of_side[side])
+                left -= budget
+                self.fill([(side, j) for j in self.orders[side]], amount, budget)
+        self.probes = [number / 4 for number in self.probes]
+        for side, j in everything:
+            cell = self.sides[side][j]
+            for name in ("tries", "comparisons", "hits", "worth"):
+                setattr(cell, name, getattr(cell, name) / 4)
+
+    def fill(self, items: list[tuple[int, int]], amount: dict[Any, float], left: float) -> None:
+        for side, j in items:
+            enough = amount[side, j] <= left
+            self.sides[side][j].share = 1.0 if enough else left / amount[side, j]
+            left = left - amount[side, j] if enough else 0.0
+
+    # --- Algorithm 3 -----------------------------------------------------------------------
+
+    def window_of(self, side: int, now: int, time: int) -> int:
+        j = now // self.basic - time // self.basic
+        return min(max(j, 0), len(self.sides[side]) - 1)
+
+    def is_asked(self, side: int, now: int, time: int) -> bool:
+        """Whether a tuple is in the youngest part of its basic window that the plan asks for."""
+        j = self.window_of(side, now, time)
+        share = self.sides[side][j].share
+        if share in (0.0, 1.0):
+            return share == 1.0
+        start = (now // self.basic - j) * self.basic
+        alive_from = min(self.basic, max(0, now - self.lengths[side] - start))
+        alive_until = min(self.basic, now - start + 1)
+        room = max(0, alive_until - alive_from)
+        return time % self.basic >= alive_until - math.floor(share * room + 0.5)
+
+    def choose(
+        self, side: int, now: int, full: bool, planned: float, costs: list[tuple[int, int]]
+    ) -> tuple[list[bool], set[int]]:
+        """Which of the tuples (given by time and comparisons) are looked at, and which basic
+        windows are looked at whole."""
+        self.probes[side] += 1.0
+        windows = [self.window_of(side, now, time) for time, _ in costs]
+        asked = [full or self.is_asked(side, now, time) for time, _ in costs]
+        taken: set[int] = set()
+        whole: set[int] = set()
+        for j in self.orders[side]:
+            cell = self.sides[side][j]
+            wanted = skipped = 0
+            for window, is_asked, (_, number) in zip(windows, asked, costs, strict=True):
+                if window == j:
+                    wanted += number if is_asked else 0
+                    skipped += 0 if is_asked else number
+            self.wanted += planned * wanted
+            if wanted and self.fuel <= 0:
+                skipped += wanted
+            else:
+                self.fuel -= wanted
+                self.made[1 - side] += wanted
+                taken.add(j)
+                if full or cell.share == 1.0:
+                    whole.add(j)
+                    cell.tries += 1.0
+                    cell.comparisons += wanted
+                    self.comparisons += wanted
+            if skipped:
+                self.skipped[1 - side] += skipped
+                if self.hits:
+                    doubt = 4.0 * (self.comparisons / self.hits)
+                    self.lost += skipped * ((cell.hits + 4.0) / (cell.comparisons + doubt))
+        return [a and j in taken for a, j in zip(asked, windows, strict=True)], whole
+
+    def learn(self, side: int, now: int, time: int, whole: set[int], worth: float) -> None:
+        """A tuple of `time` gave a result."""
+        j = self.window_of(side, now, time)
+        if j in whole:
+            self.hits += 1.0
+            self.sides[side][j].hits += 1.0
+            self.sides[side][j].worth += worth
+
+
+def columns_of(predicate: Any, stream: int) -> Sequence[str]:
+    columns = predicate.columns[stream]
+    return (columns,) if isinstance(columns, str) else columns
+
+
+def can_match(spec: JoinSpec, arrival: Arrival) -> bool:
+    """NULL matches nothing, and NaN equals nothing: such a tuple is not compared at all."""
+    for predicate in spec.predicates:
+        for column in columns_of(predicate, arrival.stream):
+            value = arrival.values[column]
+            if value is None or (not isinstance(value, list) and missing(value)):
+                return False
+    return True
+
+
+def comparisons_with(spec: JoinSpec, arrival: Arrival, other: Arrival) -> int:
+    """How many comparisons the index of the other stream makes with one of its tuples."""
+    if not can_match(spec, other):
+        return 0
+    rows = [x.values for x in sorted((arrival, other), key=lambda x: x.stream)]
+    kind = index_of(spec, other.stream)
+    if kind == "hash":
+        equalities = [p for p in spec.predicates if isinstance(p, Equal)]
+        return int(all(naive.predicate_holds(p, rows) for p in equalities))
+    if kind == "inverted":
+        sets = next(p for p in spec.predicates if not isinstance(p, Equal))
+        one, two = (row[name] for row, name in zip(rows, sets.columns, strict=True))
+        if isinstance(sets, Overlap):
+            common = {plain(i) for i in one if not missing(i)} & {
+                plain(i) for i in two if not missing(i)
+            }
+        else:
+            common = set(naive.weights(one)) & set(naive.weights(two))
+        return len(common)
+    return 1
+
+
+class NaiveCpuJoin(NaiveJoin):
+    """The window join under a CPU budget, with or without a budget of memory.
+
+    `nanoseconds` per unit of time: 1000 unless times are integers, as in the engine, which cuts
+    basic windows at whole units.
+    """
+
+    def __init__(self, spec: JoinSpec, nanoseconds: int = 1) -> None:
+        super().__init__(spec)
+        self.nanoseconds = nanoseconds
+        lengths = [length(window) // nanoseconds for window in spec.windows]
+        assert spec.cpu is not None
+        basic, every = spec.cpu.windows["basic_window"], spec.cpu.windows["adapt_every"]
+        second = 1 if nanoseconds == 1 else 10**9 // nanoseconds
+        self.budget = Budget(
+            spec.cpu,
+            lengths,
+            -(-max(1, *lengths) // 20) if basic is None else length(basic) // nanoseconds,
+            -(-max(1, *lengths) // 4) if every is None else length(every) // nanoseconds,
+            spec.cpu.comparisons_per_second / second,
+        )
+
+    def take(self, arrival: Arrival) -> list[Result]:
+        """Expire, probe what the budget allows, admit."""
+        if self.too_late(arrival):
+            return []
+        self.expire_by_time()
+        results = self.probe(arrival) if can_match(self.spec, arrival) else []
+        self.admit(arrival)
+        return results
+
+    def probe(self, arrival: Arrival) -> list[Result]:
+        assert self.clock is not None
+        budget, stream, side = self.budget, arrival.stream, 1 - arrival.stream
+        now = arrival.time // self.nanoseconds
+        budget.grant(self.clock // self.nanoseconds)
+        drawn = chance(self.spec.seed ^ SAMPLING, stream, self.taken_of_stream[stream])
+        sampled = drawn < budget.cpu.sample * budget.fraction
+        spare = budget.fuel > budget.most / 2
+        planned = budget.fraction if spare and not sampled else 1.0
+        costs = [
+            (x.time // self.nanoseconds, comparisons_with(self.spec, arrival, x))
+            for x in self.alive_of(side)
+        ]
+        looked_at, whole = budget.choose(side, now, sampled or spare, planned, costs)
+        results = []
+        for x, is_looked_at in zip(self.alive_of(side), looked_at, strict=True):
+            pools = [[arrival], [x]] if stream == 0 else [[x], [arrival]]
+            for result in self.combine(pools) if is_looked_at else ():
+                budget.learn(side, now, x.time // self.nanoseconds, whole, result[1])
+                results.append(result)
+        return results
+
+    def stats(self) -> dict[str, float]:
+        budget = self.budget
+        stats = super().stats() | {
+            "comparisons": sum(budget.made),
+            "skipped_comparisons": sum(budget.skipped),
+            "skipped_results_estimate": budget.lost,
+            "cpu_fraction": budget.fraction,
+        }
+        for name, made, skipped in zip(self.spec.streams, budget.made, budget.skipped, strict=True):
+            stats |= {f"comparisons_{name}": made, f"skipped_comparisons_{name}": skipped}
+        return stats

@@ -1,0 +1,128 @@
+"""One probe: which basic windows it looks at (gedik2005, Algorithm 3).
+
+Law: a tuple x belongs to basic window `now // b - x.time // b` of its window, so tuples never move
+from one basic window to another, and all of them move on together every b units of time; the first
+is the youngest. There are 1 + ceil(w / b), numbered from 0. A tuple that is younger than a late
+arrival belongs to the first, one that is kept beyond its window to the last.
+
+A probe counts the comparisons that each basic window would take (`see`), then takes basic windows
+in the order of the plan while there is fuel (`choose`); what is not taken is skipped and counted.
+Of a basic window that is taken in part, the youngest tuples are looked at.
+
+        first of a basic window in part
+               v
+    |----------########|        ## looked at: offsets from `first` on
+    older          younger
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from tidegate.compiled.kernel import inlined, part
+from tidegate.throttle.throttle_records import DOUBT, IN_PART, NOT_TAKEN, WHOLE
+
+FROM_ALL = -1  # offsets are at least 0
+
+
+@part
+def begin(throttle, side, time, full):
+    """Prepare a look at the window of stream `side`, for an arrival at `time`."""
+    basic = throttle.tank[0].basic
+    sides = throttle.sides
+    sides[side].probes += 1.0
+    for window in range(sides[side].windows):
+        look = throttle.looks[window]
+        look.asked = look.passed = 0
+        share = throttle.cells[side, window].share
+        if full or share >= 1.0:
+            look.first = FROM_ALL
+        else:
+            # Of the first and the last basic window only a part is alive at this time.
+            start = (time // basic - window) * basic
+            low = min(basic, max(0, time - sides[side].window - start))
+            high = min(basic, time - start + 1)
+            look.first = high - np.int64(np.floor(share * max(0, high - low) + 0.5))
+            if share <= 0.0:
+                look.first = basic
+
+
+@inlined
+def window_of(throttle, side, now, time):
+    """The basic window of a tuple of `time`, for an arrival at `now`."""
+    basic = throttle.tank[0].basic
+    return min(max(now // basic - time // basic, 0), throttle.sides[side].windows - 1)
+
+
+@inlined
+def is_asked(throttle, window, time):
+    """Does a tuple stand in the part of its basic window that is asked for?"""
+    return time % throttle.tank[0].basic >= throttle.looks[window].first
+
+
+@inlined
+def see(throttle, side, now, time):
+    """A comparison with a tuple of `time` could be made."""
+    window = window_of(throttle, side, now, time)
+    if is_asked(throttle, window, time):
+        throttle.looks[window].asked += 1
+    else:
+        throttle.looks[window].passed += 1
+
+
+@part
+def choose(throttle, side, planned):
+    """Take basic windows while there is fuel; returns the comparisons that will be made.
+
+    `planned` is the share of what is asked for that the plan asks for.
+    """
+    tank = throttle.tank
+    made = 0
+    for place in range(throttle.sides[side].windows):
+        window = throttle.cells[side, place].turn
+        cell, look = throttle.cells[side, window], throttle.looks[window]
+        tank[0].wanted += planned * look.asked
+        skipped = look.passed
+        if look.asked > 0 and tank[0].fuel <= 0.0:
+            look.taken = NOT_TAKEN
+            skipped += look.asked
+        else:
+            tank[0].fuel -= look.asked
+            made += look.asked
+            look.taken = IN_PART
+            if look.first == FROM_ALL:
+                look.taken = WHOLE
+                cell.tries += 1.0
+                cell.comparisons += look.asked
+                tank[0].comparisons += look.asked
+        if skipped > 0:
+            throttle.sides[1 - side].skipped += skipped
+            tank[0].lost += skipped * likely_results(tank, cell)
+    return made
+
+
+@inlined
+def likely_results(tank, cell):
+    """Results per comparison with a basic window; with little evidence, that of all of them."""
+    likely = 0.0
+    if tank[0].hits > 0.0:
+        doubt = DOUBT * (tank[0].comparisons / tank[0].hits)
+        likely = (cell.hits + DOUBT) / (cell.comparisons + doubt)
+    return likely
+
+
+@inlined
+def is_taken(throttle, side, now, time):
+    """Is a tuple of `time` looked at by the probe at hand?"""
+    window = window_of(throttle, side, now, time)
+    return throttle.looks[window].taken != NOT_TAKEN and is_asked(throttle, window, time)
+
+
+@inlined
+def learn(throttle, side, now, time, worth):
+    """A tuple of `time` gave a result."""
+    window = window_of(throttle, side, now, time)
+    if throttle.looks[window].taken == WHOLE:
+        throttle.tank[0].hits += 1.0
+        throttle.cells[side, window].hits += 1.0
+        throttle.cells[side, window].worth += worth

@@ -1,0 +1,199 @@
+"""Which basic windows pay: time correlation and join direction (gedik2005, 5.1 and 5.2).
+
+Law: a plan asks for the share r of all comparisons, and fills it with basic windows in the order of
+results per comparison; the last one is taken in part. The plan is a share for each basic window of
+each stream, made once per adaptation period from what was seen when basic windows were looked at
+whole.
+
+Algorithm 2 (time correlation adaptation, every T_c seconds) and Algorithm 3 (processing of a tuple
+t against window W_i), rebuilt from the text:
+
+    adapt:    for each window W_i:
+                  sort its basic windows by o_ij, the largest first: s_i1, s_i2, ...
+                  forget the counts behind o_ij
+    process:  with probability r * sample:           full processing
+                  for each basic window j of W_i:
+                      count the comparisons with B_ij and the results
+                  (o_ij = results / comparisons since the last adaptation)
+              otherwise:                             selective processing
+                  left = r * |W_i|
+                  for j = s_i1, s_i2, ...:
+                      if |B_ij| <= left:  compare t with all of B_ij
+                      else:               compare t with the part left / |B_ij| of it; stop
+                      left = left - |B_ij|
+
+Here the counts fade to a quarter instead of being forgotten, every basic window that is looked at
+whole counts (not only those of full processing), and the shares are fixed once per period instead
+of anew for each tuple. `worth` is importance, so that with importances o_ij is expected importance.
+
+Algorithm 4 (join direction adaptation, after rate adaptation; o_i is the mean of o_ij):
+
+    if o_1 >= o_2:  r_1 = min(1, r * (w_1 + w_2) / w_1);  r_2 = (r * (w_1 + w_2) - r_1 * w_1) / w_2
+    else:           the same with 1 and 2 exchanged
+
+because a window W_i costs r_i * lambda_1 * lambda_2 * w_i comparisons per unit of time, and both
+together must cost what a single r costs. `BETTER_FIRST` is this rule, with measured comparisons in
+place of w_i. It takes it that every part of one window pays more than all of the other. `ADAPTIVE`
+does not: it is one greedy knapsack over all (direction, basic window). Where the assumption holds
+the two are the same plan (`tests/test_throttle_shares.py`).
+"""
+
+from __future__ import annotations
+
+from tidegate.compiled.kernel import part
+from tidegate.throttle.throttle_records import ADAPTIVE, BETTER_FIRST, DOUBT, LEARNED
+
+FADING = 0.25  # of old evidence, per adaptation: after two of them a sixteenth is left
+
+
+@part
+def plan(throttle):
+    """Set the shares of all basic windows for the next period; old evidence fades."""
+    total = appraise(throttle)
+    tank, sides = throttle.tank, throttle.sides
+    learned = tank[0].order == LEARNED and total > 0.0
+    for side in range(len(sides)):
+        sort_windows(throttle, side, learned)
+    fraction = tank[0].fraction
+    if fraction == 1.0:
+        take_all(throttle)
+    elif tank[0].direction == ADAPTIVE and learned:
+        fill_both(throttle, fraction)
+    else:
+        fill_each(throttle, fraction, tank[0].direction >= BETTER_FIRST and total > 0.0)
+    fade(throttle)
+
+
+@part
+def take_all(throttle):
+    for side in range(len(throttle.sides)):
+        for window in range(throttle.sides[side].windows):
+            throttle.cells[side, window].share = 1.0
+
+
+@part
+def appraise(throttle):
+    """What each basic window yields and costs; returns the comparisons behind it all."""
+    cells, sides = throttle.cells, throttle.sides
+    compared = hits = worth = 0.0
+    for side in range(len(sides)):
+        for window in range(sides[side].windows):
+            compared += cells[side, window].comparisons
+            hits += cells[side, window].hits
+            worth += cells[side, window].worth
+    doubt = DOUBT * (compared / hits) if hits > 0.0 else 1.0
+    more = doubt * (worth / compared) if compared > 0.0 else 0.0
+    for side in range(len(sides)):
+        usual = usual_cost(cells, side, sides[side].windows)
+        for window in range(sides[side].windows):
+            cell = cells[side, window]
+            throttle.density[side, window] = (cell.worth + more) / (cell.comparisons + doubt)
+            cost = cell.comparisons / cell.tries if cell.tries > 0.0 else usual
+            throttle.amount[side, window] = cost * sides[side].probes
+    return compared
+
+
+@part
+def usual_cost(cells, side, windows):
+    """Comparisons of a look at a basic window that was never looked at."""
+    total = 0.0
+    known = 0
+    for window in range(windows):
+        if cells[side, window].tries > 0.0:
+            total += cells[side, window].comparisons / cells[side, window].tries
+            known += 1
+    return total / known if known > 0 else 1.0
+
+
+@part
+def sort_windows(throttle, side, learned):
+    """The order in which basic windows are taken: by density, equal ones the youngest first."""
+    cells, density = throttle.cells, throttle.density
+    for place in range(throttle.sides[side].windows):
+        window = place
+        before = place
+        if learned:
+            while (
+                before > 0 and density[side, cells[side, before - 1].turn] < density[side, window]
+            ):
+                cells[side, before].turn = cells[side, before - 1].turn
+                before -= 1
+        cells[side, before].turn = window
+
+
+@part
+def fill(throttle, side, window, left):
+    """Take a basic window as far as `left` comparisons reach; returns what is left then."""
+    amount = throttle.amount[side, window]
+    share = 1.0 if amount <= left else left / amount
+    throttle.cells[side, window].share = share
+    return left - amount if amount <= left else 0.0
+
+
+@part
+def fill_each(throttle, fraction, better_first):
+    """Each window by itself: the share r of its comparisons, or r_1 and r_2 of Algorithm 4."""
+    sides = throttle.sides
+    whole = side_amount(throttle, 0) + side_amount(throttle, 1)
+    first = 0
+    if better_first and side_density(throttle, 1) > side_density(throttle, 0):
+        first = 1
+    left = fraction * whole
+    for side in (first, 1 - first):
+        own = side_amount(throttle, side)
+        budget = min(own, left) if better_first else fraction * own
+        left -= budget
+        for place in range(sides[side].windows):
+            budget = fill(throttle, side, throttle.cells[side, place].turn, budget)
+
+
+@part
+def side_amount(throttle, side):
+    """Comparisons of all basic windows of a window."""
+    total = 0.0
+    for window in range(throttle.sides[side].windows):
+        total += throttle.amount[side, window]
+    return total
+
+
+@part
+def side_density(throttle, side):
+    """o_i: results per comparison with the whole window."""
+    worth = compared = 0.0
+    for window in range(throttle.sides[side].windows):
+        compared += throttle.amount[side, window]
+        worth += throttle.amount[side, window] * throttle.density[side, window]
+    return worth / compared if compared > 0.0 else 0.0
+
+
+@part
+def fill_both(throttle, fraction):
+    """The greedy knapsack: whichever basic window of either side pays most is the next."""
+    cells, density, sides = throttle.cells, throttle.density, throttle.sides
+    left = fraction * (side_amount(throttle, 0) + side_amount(throttle, 1))
+    one = other = 0
+    while one < sides[0].windows or other < sides[1].windows:
+        side = 0
+        if one == sides[0].windows:
+            side = 1
+        elif other < sides[1].windows:
+            mine, its = cells[0, one].turn, cells[1, other].turn
+            if density[1, its] > density[0, mine]:
+                side = 1
+        place = other if side == 1 else one
+        left = fill(throttle, side, cells[side, place].turn, left)
+        one += 1 - side
+        other += side
+
+
+@part
+def fade(throttle):
+    """Old evidence counts for less, so that the plan follows streams that change."""
+    for side in range(len(throttle.sides)):
+        throttle.sides[side].probes *= FADING
+        for window in range(throttle.sides[side].windows):
+            cell = throttle.cells[side, window]
+            cell.tries *= FADING
+            cell.comparisons *= FADING
+            cell.hits *= FADING
+            cell.worth *= FADING
