@@ -43,7 +43,7 @@ plain=$!
 $python scripts/wheel.py || { kill $running; exit 1; }
 TIDEGATE_CACHE=$PWD/build/compiled
 export TIDEGATE_CACHE
-start spark 0 -m spark tests
+start spark 0 -m spark tests/spark
 spark=$!
 start budgets 5 -m "not spark" $budgets
 budgets=$!
