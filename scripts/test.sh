@@ -1,37 +1,56 @@
 #!/bin/sh
-# All tests. Two runs side by side, one for each core: what needs a budget's code from its first
-# test on in one, all else in the other. Before them all that a wheel carries is compiled, once, for
-# all runs and for the test of the wheel. Tests marked nojit run a second time as plain Python. Those
-# that start a JVM come last and alone, since they watch the clock.
+# All tests, on two cores. While everything that a wheel carries is compiled, once, for all runs and
+# for the test of the wheel, the tests marked nojit run as plain Python. Then three runs go side by
+# side: Spark, which waits much and goes first when it does not; joins under a budget; all else.
 cd "$(dirname "$0")/.." || exit
 python=.venv/bin/python
 budgets="tests/test_contracts.py tests/test_cli.py tests/test_extreme_worth.py tests/test_hunt.py
     tests/test_interrupts.py tests/test_policies.py tests/test_policies_sketch.py
     tests/test_policies_split.py tests/test_policies_tiers.py tests/test_reproduce.py
     tests/test_snapshot_checks.py"
-beside=$(mktemp)
-printf '== compiling\n'
-$python scripts/wheel.py || exit
-TIDEGATE_CACHE=$PWD/build/compiled
-export TIDEGATE_CACHE
-trap 'rm -f "$beside"' EXIT
-
 others=
 for file in $budgets; do
     others="$others --ignore=$file"
 done
-$python -m pytest -m "not spark" $budgets >"$beside" 2>&1 &
-under_budgets=$!
-$python -m pytest -m "not spark" $others
-compiled=$?
-printf '\n== as plain Python\n'
-NUMBA_DISABLE_JIT=1 $python -m pytest -m nojit tests
-interpreted=$?
-wait $under_budgets
-limited=$?
-printf '\n== under a budget\n'
-cat "$beside"
-printf '\n== on Spark\n'
-$python -m pytest -m spark tests
-spark=$?
-[ "$compiled$interpreted$limited$spark" = 0000 ]
+logs=$(mktemp -d)
+running=
+failed=0
+# What runs in the background does not hear Ctrl-C.
+trap 'kill $running 2>/dev/null; exit 1' INT TERM
+trap 'rm -rf "$logs"' EXIT
+
+# start NAME NICENESS WORDS: pytest in the background, with a log of its own.
+start() {
+    log=$logs/$1
+    nice=$2
+    shift 2
+    nice -n "$nice" "$python" -m pytest "$@" >"$log" 2>&1 &
+    running="$running $!"
+}
+
+# finish NAME PROCESS: what it said, when it has ended.
+finish() {
+    wait "$2" || failed=1
+    printf '\n== %s\n' "$1"
+    cat "$logs/$1"
+}
+
+printf '== compiling, and plain Python beside it\n'
+export NUMBA_DISABLE_JIT=1
+start plain 5 -m nojit tests
+unset NUMBA_DISABLE_JIT
+plain=$!
+$python scripts/wheel.py || { kill $running; exit 1; }
+TIDEGATE_CACHE=$PWD/build/compiled
+export TIDEGATE_CACHE
+start spark 0 -m spark tests/spark
+spark=$!
+start budgets 5 -m "not spark" $budgets
+budgets=$!
+start others 5 -m "not spark" $others
+others=$!
+finish plain $plain
+finish budgets $budgets
+finish others $others
+finish spark $spark
+exit $failed

@@ -251,55 +251,50 @@ def _frames(random: Random) -> None:
     assert sorted(map(str, out["c"].to_pylist())) == sorted(texts), "keys are lost"
 
 
-def _lines(scenario: interrupts.Scenario) -> int:
-    """How many lines of the package the scenario's push comes to."""
-    lines = [0]
-    interrupts.pushed(interrupts.prepared(scenario), scenario.push)
+Known = tuple[interrupts.Scenario, list[interrupts.Moment], interrupts.Expected]
 
-    def reached(_: Any) -> None:
-        lines[0] += 1
 
-    engine = interrupts.prepared(scenario)
-    with interrupts.traced(reached):
-        interrupts.pushed(engine, scenario.push)
-    return lines[0]
+def _known_of(scenario: interrupts.Scenario) -> Known:
+    """A scenario, the moments of its push, and what comes of it."""
+    found = interrupts.moments(scenario, lambda engine: interrupts.pushed(engine, scenario.push))
+    return scenario, found, interrupts.undisturbed(scenario)
 
 
 @cache
-def _known(name: str) -> tuple[interrupts.Scenario, int, Any]:
-    scenario = interrupts.SCENARIOS[name]
-    return scenario, _lines(scenario), interrupts.undisturbed(scenario)
+def _known(name: str) -> Known:
+    return _known_of(interrupts.SCENARIOS[name])
 
 
-def _scenario(random: Random) -> tuple[interrupts.Scenario, int, Any]:
-    """Pushes that make arrays grow, or any small join; its lines, and what comes of it."""
+def _scenario(random: Random) -> Known:
+    """Pushes that make arrays grow, or any small join."""
     if random.random() < 0.3:
         return _known(random.choice(sorted(interrupts.SCENARIOS)))
     rule = random.choice(sorted(strategies.RULES))
     case = drawn(random, strategies.cases(rule, budget=random.random() < 0.5))
     at = random.randrange(len(case.pushes))
     pushes = case.pushes
-    scenario = interrupts.Scenario(case.spec, pushes[:at], pushes[at], pushes[at + 1 :])
-    return scenario, _lines(scenario), interrupts.undisturbed(scenario)
+    return _known_of(interrupts.Scenario(case.spec, pushes[:at], pushes[at], pushes[at + 1 :]))
 
 
 def interrupt(random: Random) -> None:
     """An exception at any moment of a push."""
-    scenario, lines, expected = _scenario(random)
+    scenario, moments, expected = _scenario(random)
     stop = random.choice((KeyboardInterrupt, MemoryError, RuntimeError))
-    moment = random.randrange(lines - 1)
+    moment = random.choice(moments)
 
     def call(engine: tg.JoinEngine) -> Any:
         return interrupts.pushed(engine, scenario.push)
 
-    interrupts.interrupted(scenario, call, moment, stop, expected)
+    engine = interrupts.prepared(scenario)
+    interrupts.interrupted(scenario, engine, call, moment, stop, expected)
 
 
 def thread(random: Random) -> None:
     """A second thread at any moment of a push."""
-    scenario, lines, expected = _known(random.choice(sorted(interrupts.SCENARIOS)))
+    scenario, moments, expected = _known(random.choice(sorted(interrupts.SCENARIOS)))
     call = interrupts.CALLS[random.choice(sorted(interrupts.CALLS))]
-    interrupts.entered(scenario, random.randrange(lines - 1), call, expected)
+    moment = random.choice(moments)
+    interrupts.entered(scenario, interrupts.prepared(scenario), moment, call, expected)
 
 
 def restarts(random: Random) -> None:

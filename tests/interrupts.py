@@ -8,125 +8,54 @@ is served as if its call had come before or after the other one.
 
 Compiled code has no lines that Python could be interrupted at, so the lines are those of the plain
 Python around it. `python interrupts.py CHECK SCENARIO` prints what went wrong as JSON, in a process
-of its own: an engine that computes on with half of its arrays may take the process with it.
+of its own: an engine that computes on with half of its arrays may take the process with it. There
+one engine is rewound (`rewinding.py`) and disturbed again, line after line.
 """
 
 from __future__ import annotations
 
 import json
+import os
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import cache
 from pathlib import Path
 from types import FrameType
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 import pytest
-from contracts import Push, check_conservation
+from contracts import check_conservation
+from interrupt_scenarios import SCENARIOS, Scenario, account, both, prepared, pushed
+from rewinding import Mark
 
 import tidegate as tg
+from tidegate.compiled import scratch
 
-PACKAGE = str(Path(tg.__file__).parent)
+PACKAGE = f"{Path(tg.__file__).parent}{os.sep}"
 INTERRUPTED = "interrupted.*restore"
 THREAD = "thread"
-
-
-# --- scenarios ---------------------------------------------------------------------------
-
-
-@cache
-def rows(stream: str, begin: int, count: int, keys: int = 400) -> pa.Table:
-    """`count` rows, one per unit of time; a few of them are rejected."""
-    numbers = np.arange(begin, begin + count)
-    weights = 1.0 + numbers * 7 % 11
-    weights[numbers % 97 == 5] = -1.0
-    columns = {
-        f"row_{stream}": numbers,
-        "ts": numbers,
-        "k": (numbers * numbers + (stream == "right")) % keys,
-        "w": weights,
-        "tags": pa.array([[int(n) % 5, int(n) % 7, int(n) % 11] for n in numbers]),
-    }
-    return pa.table(columns)
-
-
-def both(begin: int, count: int) -> dict[str, pa.Table]:
-    return {name: rows(name, begin, count) for name in ("left", "right")}
-
-
-@dataclass(frozen=True)
-class Scenario:
-    """The pushes before the one that is interrupted, that one, and those after it."""
-
-    spec: tg.JoinSpec
-    before: tuple[Push, ...]
-    push: Push
-    after: tuple[Push, ...]
-
-
-# The arrays begin with room for 1,024 tuples: the interrupted push makes them grow.
-GROWING = (Push(both(0, 500)),), Push(both(500, 60)), (Push(both(560, 40)),)
-WIDE = tg.JoinSpec(on="k", time="ts", within=100_000, importance="w")
-SHEDDING = WIDE.replace(memory=1050, policy="value")
-
-SCENARIOS: dict[str, Scenario] = {
-    "exact": Scenario(WIDE.replace(within=600), *GROWING),
-    "value": Scenario(SHEDDING, *GROWING),
-    "bytes": Scenario(SHEDDING.replace(memory="400 kB", policy="random"), *GROWING),
-    "instant": Scenario(SHEDDING.replace(ties="instant", policy="dgl"), *GROWING),
-    "watermark": Scenario(
-        WIDE.replace(within=300),
-        (Push(both(0, 500)),),
-        Push(both(500, 60), 450),
-        (Push(both(560, 40), 500),),
-    ),
-    "late stream": Scenario(
-        WIDE.replace(within=600, lateness=600),
-        (Push({"left": rows("left", 0, 500)}),),
-        Push({"right": rows("right", 0, 100)}),
-        (Push(both(500, 40)),),
-    ),
-}
-
-
-def pushed(engine: tg.JoinEngine, push: Push) -> pa.Table:
-    return engine.push(push.tables, watermark=push.watermark)
-
-
-def prepared(scenario: Scenario) -> tg.JoinEngine:
-    engine = tg.JoinEngine(scenario.spec)
-    for push in scenario.before:
-        pushed(engine, push)
-    return engine
-
-
-def account(engine: tg.JoinEngine) -> dict[str, float]:
-    """The stats that do not depend on when arrays grew."""
-    return {name: n for name, n in engine.stats().items() if not name.startswith("memory_bytes")}
 
 
 # --- lines -------------------------------------------------------------------------------
 
 Line = tuple[str, int]
-Reached = Callable[[Line], None]
+Call = Callable[[tg.JoinEngine], Any]
+
+
+@dataclass(frozen=True)
+class Moment:
+    """A call comes to a line of the package for the `times`-th time."""
+
+    line: Line
+    times: int
 
 
 @contextmanager
-def traced(reached: Reached) -> Iterator[None]:
-    """Call `reached` before each line of the package that this thread comes to."""
-
-    def trace(frame: FrameType, event: str, _: Any) -> Any:
-        if not frame.f_code.co_filename.startswith(PACKAGE):
-            return None
-        if event == "line":
-            reached((frame.f_code.co_filename[len(PACKAGE) + 1 :], frame.f_lineno))
-        return trace
-
+def tracing(trace: Any) -> Iterator[None]:
     before = sys.gettrace()
     sys.settrace(trace)
     try:
@@ -135,34 +64,57 @@ def traced(reached: Reached) -> Iterator[None]:
         sys.settrace(before)
 
 
-Call = Callable[[tg.JoinEngine], Any]
-
-
-def moments(scenario: Scenario, call: Call) -> dict[Line, tuple[int, int]]:
-    """The first and the last time that a call comes to each of its lines, counted in lines."""
+def moments(scenario: Scenario, call: Call) -> list[Moment]:
+    """All moments of a call, in their order."""
     call(prepared(scenario))  # code that was not loaded yet has lines of its own
-    lines: list[Line] = []
+    found: list[Moment] = []
+    times: Counter[Line] = Counter()
+
+    def inside(frame: FrameType, event: str, _: Any) -> Any:
+        if event == "line":
+            line = (frame.f_code.co_filename[len(PACKAGE) :], frame.f_lineno)
+            times[line] += 1
+            found.append(Moment(line, times[line]))
+        return inside
+
+    def trace(frame: FrameType, event: str, _: Any) -> Any:
+        return inside if frame.f_code.co_filename.startswith(PACKAGE) else None
+
     engine = prepared(scenario)
-    with traced(lines.append):
+    with tracing(trace):
         call(engine)
-    assert len(lines) > 20, "the lines of the call were not seen"
-    first = {line: number for number, line in reversed(list(enumerate(lines)))}
-    return {line: (first[line], number) for number, line in enumerate(lines)}
+    assert len(times) > 20, "the lines of the call were not seen"
+    return found
+
+
+def first_and_last(found: Sequence[Moment]) -> list[tuple[Moment, Moment]]:
+    """The first and the last moment of each line."""
+    last = {moment.line: moment for moment in found}
+    return [(Moment(line, 1), moment) for line, moment in last.items()]
 
 
 @contextmanager
-def at_moment(number: int, act: Callable[[], None]) -> Iterator[None]:
-    """Do something when the call comes to its `number`-th line."""
-    left = number
+def at(moment: Moment, act: Callable[[], None]) -> Iterator[None]:
+    """Do something at a moment. Functions without the line run as fast as ever."""
+    path, number = PACKAGE + moment.line[0], moment.line[1]
+    left = moment.times
 
-    def reached(_: Line) -> None:
+    def inside(frame: FrameType, event: str, _: Any) -> Any:
         nonlocal left
-        left -= 1
-        if left == -1:
-            act()
+        if event == "line" and frame.f_lineno == number:
+            left -= 1
+            if left == 0:
+                sys.settrace(None)
+                act()
+        return inside
 
-    with traced(reached):
+    def trace(frame: FrameType, event: str, _: Any) -> Any:
+        code = frame.f_code
+        return inside if code.co_filename == path and code.co_firstlineno <= number else None
+
+    with tracing(trace):
         yield
+    assert left <= 0, "the call did not come to the line"
 
 
 # --- checks ------------------------------------------------------------------------------
@@ -173,14 +125,13 @@ def _texts(tables: list[Any]) -> list[str]:
     return [repr(table.to_pylist()) for table in tables]
 
 
-def goes_on(scenario: Scenario, engine: tg.JoinEngine, expected: Any) -> None:
+def goes_on(scenario: Scenario, engine: tg.JoinEngine, expected: Expected) -> None:
     """From the interrupted push on, everything is as it is without an interrupt."""
     tables = [pushed(engine, push) for push in (scenario.push, *scenario.after)]
-    assert _texts(tables) == _texts(expected[0]), "the results differ"
+    assert _texts(tables) == expected.texts, "the results differ"
     check_conservation(engine.stats(), scenario.spec.streams)
-    assert account(engine) == expected[1], "the account differs"
-    restored = tg.JoinEngine.restore(engine.snapshot())
-    assert account(restored) == expected[1], "the account differs after a restore"
+    assert account(engine) == expected.account, "the account differs"
+    assert engine.snapshot() == expected.snapshot, "the snapshot differs"
 
 
 def says_so(engine: tg.JoinEngine, scenario: Scenario) -> None:
@@ -192,19 +143,36 @@ def says_so(engine: tg.JoinEngine, scenario: Scenario) -> None:
             assert "\n" not in str(caught.value)
 
 
-def undisturbed(scenario: Scenario) -> Any:
+@dataclass(frozen=True)
+class Expected:
+    """What comes of the push and those after it when nothing disturbs them."""
+
+    texts: list[str]
+    account: dict[str, float]
+    snapshot: bytes
+
+
+def undisturbed(scenario: Scenario) -> Expected:
     engine = prepared(scenario)
     tables = [pushed(engine, push) for push in (scenario.push, *scenario.after)]
-    return tables, account(engine)
+    expected = Expected(_texts(tables), account(engine), engine.snapshot())
+    assert account(tg.JoinEngine.restore(expected.snapshot)) == expected.account
+    return expected
 
 
-def interrupted(scenario: Scenario, call: Call, number: int, stop: Any, expected: Any) -> None:
+def interrupted(
+    scenario: Scenario,
+    engine: tg.JoinEngine,
+    call: Call,
+    moment: Moment,
+    stop: type[BaseException],
+    expected: Expected,
+) -> None:
     def act() -> None:
         raise stop()
 
-    engine = prepared(scenario)
     try:
-        with at_moment(number, act):
+        with at(moment, act):
             call(engine)
     except stop:
         pass
@@ -218,7 +186,9 @@ def interrupted(scenario: Scenario, call: Call, number: int, stop: Any, expected
         goes_on(scenario, engine, expected)
 
 
-def entered(scenario: Scenario, number: int, call: Call, expected: Any) -> str:
+def entered(
+    scenario: Scenario, engine: tg.JoinEngine, moment: Moment, call: Call, expected: Expected
+) -> str:
     """A second thread calls while a push is at a line; "refused" or "served"."""
     answers: list[Any] = []
 
@@ -233,9 +203,8 @@ def entered(scenario: Scenario, number: int, call: Call, expected: Any) -> str:
         thread.start()
         thread.join()
 
-    engine = prepared(scenario)
     before = account(engine)
-    with at_moment(number, act):
+    with at(moment, act):
         table = pushed(engine, scenario.push)
     (answer,) = answers
     if isinstance(answer, BaseException):
@@ -243,8 +212,8 @@ def entered(scenario: Scenario, number: int, call: Call, expected: Any) -> str:
         assert THREAD in str(answer), f"it says {answer}"
         assert "\n" not in str(answer)
         rest = [pushed(engine, push) for push in scenario.after]
-        assert _texts([table, *rest]) == _texts(expected[0]), "the push was disturbed"
-        assert account(engine) == expected[1], "the push was disturbed"
+        assert _texts([table, *rest]) == expected.texts, "the push was disturbed"
+        assert account(engine) == expected.account, "the push was disturbed"
         return "refused"
     if isinstance(answer, dict):
         seen = {name: n for name, n in answer.items() if name in before}
@@ -267,30 +236,48 @@ CALLS: dict[str, Call] = {
 }
 
 
+def check_rewinding(scenario: Scenario) -> None:
+    """A rewound engine gives what a new one gives, again and again."""
+    engine = prepared(scenario)
+    mark = Mark((engine, scratch._unused))
+    for _ in range(3):
+        goes_on(scenario, engine, undisturbed(scenario))
+        mark.rewind()
+
+
 def interrupt_everywhere(scenario: Scenario, call: Call) -> list[str]:
     """What went wrong, line by line."""
+    check_rewinding(scenario)
     expected = undisturbed(scenario)
     wrong = []
-    for line, (first, last) in moments(scenario, call).items():
-        for stop, number in ((KeyboardInterrupt, first), (MemoryError, last)):
+    engine = prepared(scenario)
+    mark = Mark((engine, scratch._unused))
+    for first, last in first_and_last(moments(scenario, call)):
+        for stop, moment in ((KeyboardInterrupt, first), (MemoryError, last)):
+            mark.rewind()
             try:
-                interrupted(scenario, call, number, stop, expected)
+                interrupted(scenario, engine, call, moment, stop, expected)
             except BaseException as error:
-                wrong.append(f"{stop.__name__} at {line}: {type(error).__name__}: {error}"[:300])
+                said = f"{type(error).__name__}: {error}"
+                wrong.append(f"{stop.__name__} at {moment.line}: {said}"[:300])
     return wrong
 
 
 def enter_everywhere(scenario: Scenario) -> list[str]:
+    check_rewinding(scenario)
     expected = undisturbed(scenario)
     wrong = []
-    found = moments(scenario, lambda engine: pushed(engine, scenario.push))
+    found = first_and_last(moments(scenario, lambda engine: pushed(engine, scenario.push)))
+    engine = prepared(scenario)
+    mark = Mark((engine, scratch._unused))
     for name, call in CALLS.items():
         answers = []
-        for line, (first, _) in found.items():
+        for first, _ in found:
+            mark.rewind()
             try:
-                answers.append(entered(scenario, first, call, expected))
+                answers.append(entered(scenario, engine, first, call, expected))
             except Exception as error:
-                wrong.append(f"{name} at {line}: {type(error).__name__}: {error}"[:300])
+                wrong.append(f"{name} at {first.line}: {type(error).__name__}: {error}"[:300])
         if "refused" not in answers:
             wrong.append(f"{name} was never refused")
     return wrong

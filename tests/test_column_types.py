@@ -103,19 +103,21 @@ def _schema(kind: pa.DataType) -> pa.Schema:
 
 @pytest.mark.parametrize("kind", PLAIN, ids=str)
 def test_every_type_of_arrow_goes_in_and_out(kind: pa.DataType) -> None:
-    for name, payload in _wrapped(kind, PLAIN[kind]).items():
-        rows = pa.table({"t": [1, None, 3], "k": [1, 2, 3], "p": payload})
-        other = pa.table({"t": [4, 4], "k": [3, 1]})
-        for spec in (SPEC, SPEC.replace(memory="1 MB", policy="random")):
-            engine = tg.JoinEngine(spec)
-            engine.push({"left": rows.slice(0, 0)})
-            engine.push({"left": pa.concat_tables([rows.slice(0, 1), rows.slice(1, 1)])})
-            engine.push({"left": rows.slice(2)})
-            engine = tg.JoinEngine.restore(engine.snapshot())
-            out = engine.push({"right": other})
-            assert engine.stats()["rejected"] == 1
-            assert out.schema.field("p").type == _declared(payload.type), name
-            assert out.column("p").to_pylist() == [payload[2].as_py(), payload[0].as_py()], name
+    """Plain and inside each other type, side by side in one table."""
+    payloads = _wrapped(kind, PLAIN[kind])
+    rows = pa.table({"t": [1, None, 3], "k": [1, 2, 3], **payloads})
+    other = pa.table({"t": [4, 4], "k": [3, 1]})
+    for spec in (SPEC, SPEC.replace(memory="1 MB", policy="random")):
+        engine = tg.JoinEngine(spec)
+        engine.push({"left": rows.slice(0, 0)})
+        engine.push({"left": pa.concat_tables([rows.slice(0, 1), rows.slice(1, 1)])})
+        engine.push({"left": rows.slice(2)})
+        engine = tg.JoinEngine.restore(engine.snapshot())
+        out = engine.push({"right": other})
+        assert engine.stats()["rejected"] == 1
+        for name, payload in payloads.items():
+            assert out.schema.field(name).type == _declared(payload.type), name
+            assert out.column(name).to_pylist() == [payload[2].as_py(), payload[0].as_py()], name
 
 
 POLARS: dict[str, pl.Series] = {

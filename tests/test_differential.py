@@ -27,7 +27,7 @@ from strategies import LARGER, RULES, cases
 import tidegate as tg
 
 EXAMPLES = int(os.environ.get("TIDEGATE_EXAMPLES", settings().max_examples))
-MANY, SOME, FEW = (max(2, EXAMPLES // part) for part in (1, 3, 30))
+MANY, SOME, FEW = (max(2, EXAMPLES // part) for part in (1, 3, 15))
 
 
 @pytest.mark.nojit

@@ -26,18 +26,18 @@ LARGEST = (1.7e308, 1.6e308, 1e308)
 EXTREMES: list[tuple[float, ...]] = [
     (1.7e308, 1.0), LARGEST, (1.7e308, 1e-300, 5e-324), (5e-324, 1e-320, 1e-310)
 ]  # fmt: skip
-SEEDS = range(16, 40)
+SEEDS = range(16, 28)  # each of the extremes three times
 HANGS = 300  # seconds; these take a few
 
 POLICIES: dict[str, Any] = {
-    **{name: name for name in tg.policies()},
+    **{name: name for name in tg.policies() if name != "auto"},  # which is "value"
     "dgl, powers of two": tg.dgl(decay=0.5, gain=0.25),
     "additive": tg.priority("additive", alpha=2.0),
     "multiplicative": tg.priority("multiplicative", alpha=2.0, beta=2.0),
     "cumulative": tg.priority("cumulative"),
     "value, given ages": tg.value(curve=[1.0, 0.0, 3.0, 0.0], bucket=5),
 }
-ALONE = ("value", "auto", "value, given ages")
+ALONE = ("value", "value, given ages")
 
 
 def extreme_case(policy: Any, seed: int) -> Case:
@@ -88,10 +88,10 @@ def test_a_restored_engine_goes_on_as_before(name: str) -> None:
         check_restored(POLICIES[name], seed)
 
 
-@pytest.mark.parametrize("name", ALONE)
-def test_value_ends_and_goes_on_as_before(name: str) -> None:
+def test_value_ends_and_goes_on_as_before() -> None:
     code = "import sys; sys.path[:0] = ['tests']; import test_extreme_worth as here\n"
-    code += f"for seed in here.SEEDS: here.check_restored(here.POLICIES[{name!r}], seed)"
+    code += "for name in here.ALONE:\n"
+    code += "    for seed in here.SEEDS: here.check_restored(here.POLICIES[name], seed)"
     ended = subprocess.run(
         [sys.executable, "-c", code],
         capture_output=True, text=True, cwd=ROOT, check=False, timeout=HANGS,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from hunt import hunt
 
-CASES = 200
+CASES = 100
 
 
 def test_nothing_is_found() -> None:

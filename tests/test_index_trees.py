@@ -125,7 +125,7 @@ TestTtreeMachine.settings = TestBtreeMachine.settings
 def test_random_operations(module: ModuleType, node_size: int, domain: int) -> None:
     """Three streams swell and shrink by turns, in an order that favours no end of the tree."""
     random = np.random.default_rng([node_size, domain])
-    operations = 300 if PLAIN else 4000
+    operations = 300 if PLAIN else 1500
     twins = Twins(module, 3, node_size)
     live: list[tuple[int, int, int]] = []
     free = list(range(1000))
@@ -314,7 +314,7 @@ def ttree_search(entries: int, node_size: int) -> float:
 
 
 @pytest.mark.nojit
-@pytest.mark.parametrize("entries", [1000] if PLAIN else [1000, 10_000, 100_000])
+@pytest.mark.parametrize("entries", [1000] if PLAIN else [1000, 10_000])
 @pytest.mark.parametrize("node_size", [16, 64, 100])
 @pytest.mark.parametrize(
     ("module", "formula"), [(btree, btree_search), (ttree, ttree_search)], ids=["btree", "ttree"]

@@ -10,7 +10,7 @@ from pathlib import Path
 from threading import Barrier
 
 import pytest
-from interrupts import SCENARIOS, account, prepared, pushed
+from interrupt_scenarios import SCENARIOS, account, prepared, pushed
 
 import tidegate as tg
 

@@ -104,7 +104,8 @@ def check_victims(case: Case) -> ShedJoin:
             name: sorted(a.row for a in twin.alive_of(stream))
             for stream, name in enumerate(case.spec.streams)
         }
-        assert retained(engine) == {name: kept[name] for name in retained(engine)}
+        ours = retained(engine)
+        assert ours == {name: kept[name] for name in ours}
         assert Counter(results_of(table, case.spec)) == Counter(expected)
     stats = engine.stats()
     for name, number in twin.stats().items():

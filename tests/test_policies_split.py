@@ -3,6 +3,7 @@
 Law: memory goes where another tuple earns most: to the slower stream where tuples are alike
 (kang2003, section 5.2.2), to the stream whose keys or ages earn more where a policy knows them
 (srivastava2004, sections 3.2.2 and 3.3); with budget enough for both nobody loses anything.
+Streams are long, so few tests run as plain Python too; `test_policies` does that for every split.
 """
 
 from __future__ import annotations
@@ -31,7 +32,6 @@ def joined(left: pa.Table, right: pa.Table, policy: Any, split: Any, memory: int
     return tg.join({"left": left, "right": right}, spec).stats
 
 
-@pytest.mark.nojit
 @pytest.mark.parametrize("policy", ["random", "until-expiry", "simp", "value"])
 def test_the_slower_stream_gets_the_memory(policy: str) -> None:
     slow, fast = stream("left", 6, 5, 1), stream("right", 1, 5, 2)
@@ -40,7 +40,6 @@ def test_the_slower_stream_gets_the_memory(policy: str) -> None:
     assert auto["rows_out"] > even["rows_out"]
 
 
-@pytest.mark.nojit
 @pytest.mark.parametrize("policy", ["prob", "dimpprob", "value"])
 def test_memory_goes_to_the_stream_whose_tuples_meet_more(policy: str) -> None:
     # Half of the keys on the left never come on the right; every key on the right comes often.
@@ -59,7 +58,6 @@ def test_age_moves_memory_to_the_curve_that_earns_more() -> None:
     assert stats["alive_right"] == 0
 
 
-@pytest.mark.nojit
 @pytest.mark.parametrize("policy", sorted(tg.policies()))
 def test_where_there_is_room_for_all_nothing_is_lost(policy: str) -> None:
     left, right = stream("left", 7, 5, 1), stream("right", 1, 5, 2)
@@ -78,7 +76,6 @@ def at_once(rows: int, keys: int, seed: int | None) -> dict[str, pa.Table]:
     return tables
 
 
-@pytest.mark.nojit
 @pytest.mark.parametrize("policy", sorted(tg.policies()))
 def test_inside_an_instant_no_stream_is_faster(policy: str) -> None:
     """Tuples of equal time are taken stream by stream; that says nothing about their rates."""

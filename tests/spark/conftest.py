@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -13,6 +14,9 @@ from spark.feeds import Feed
 from tidegate.engine import JoinEngine
 from tidegate.spark import configure
 from tidegate.spec import JoinSpec, band, overlap
+
+# For every JVM that a test starts: none lives long enough to earn back what optimising costs.
+os.environ.setdefault("JAVA_TOOL_OPTIONS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
 
 
 @pytest.fixture(scope="session", autouse=True)

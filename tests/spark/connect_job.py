@@ -58,7 +58,7 @@ def refused(feed: Feed, changed: object) -> str:
     from spark.feeds import random_batches
 
     for seed, name in enumerate(("left", "right")):
-        feed.write(name, random_batches(seed, batches=1), first=3)
+        feed.write(name, random_batches(seed, batches=1), first=2)
     try:
         feed.start(changed, "connected").awaitTermination()  # type: ignore[arg-type]
     except PySparkException as error:

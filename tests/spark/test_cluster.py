@@ -27,9 +27,9 @@ from tidegate.spark import window_join
 
 SPARK_HOME = Path(pyspark.__file__).parent
 REPOSITORY = Path(__file__).parents[2]
-SECONDS_TO_WAIT = 150.0
-KILLED_IN = 4  # the micro-batch in which a worker dies
-BATCHES = 9
+SECONDS_TO_WAIT = 300.0
+KILLED_IN = 2  # the micro-batch in which a worker dies
+BATCHES = 5
 
 
 def free_port() -> int:

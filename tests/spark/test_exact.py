@@ -19,7 +19,7 @@ from tidegate.spark import metrics, window_join
 
 
 @pytest.mark.parametrize(
-    ("within", "partitions", "gaps", "stops"), [((15, 15), 2, 0.05, ()), ((0, 25), 3, 0.0, (3,))]
+    ("within", "partitions", "gaps", "stops"), [((15, 15), 2, 0.05, ()), ((0, 25), 3, 0.0, (2,))]
 )
 def test_equals_sparks_own_join(
     feed: Feed, within: tuple[int, int], partitions: int, gaps: float, stops: tuple[int, ...]
@@ -28,9 +28,9 @@ def test_equals_sparks_own_join(
     feed.spark.conf.set("spark.sql.shuffle.partitions", str(partitions))
     windows = {"left": f"{within[0]} s", "right": f"{within[1]} s"}
     ours, theirs = [], []
-    for begin, end in itertools.pairwise((0, *stops, 5)):
+    for begin, end in itertools.pairwise((0, *stops, 4)):
         for seed, name in enumerate(("left", "right")):
-            batches = random_batches(10 * partitions + seed, gaps=gaps)
+            batches = random_batches(10 * partitions + seed, 4, gaps=gaps)
             # Where there are stops, the right stream is idle before each.
             until = end - 1 if stops and name == "right" else end
             feed.write(name, batches[begin:until], first=begin)
@@ -52,7 +52,7 @@ def test_equals_sparks_own_join(
 
 
 def test_self_join(feed: Feed) -> None:
-    feed.write("both", random_batches(7, keys=12))
+    feed.write("both", random_batches(7, 3, keys=12))
     stream = feed.stream("both").withWatermark("ts", "5 seconds")
     ours = feed.run(
         window_join({"left": stream, "right": stream}, on="k", time="ts", within="8 s"), "ours"

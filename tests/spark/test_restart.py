@@ -18,7 +18,8 @@ from spark.feeds import Feed, random_batches
 from tidegate.spark import metrics, read_state, window_join
 
 TESTS = Path(__file__).parents[1]
-SECONDS_TO_LIVE = 120.0
+SECONDS_TO_LIVE = 300.0
+BATCHES = 6
 
 
 def kill_driver(feed: Feed, cores: int, moment: Callable[[Path], bool]) -> None:
@@ -56,19 +57,19 @@ def state_written(batch: int) -> Callable[[Path], bool]:
 
 
 def test_killed_drivers(feed: Feed) -> None:
-    """Stopped after three micro-batches; killed in the fifth on one core, in the seventh on three.
+    """Stopped after two micro-batches; killed in the fourth on one core, in the fifth on three.
 
     The later sessions ask for 5 partitions: a checkpoint keeps its own, and so its buckets.
     """
     feed.spark.conf.set(*NO_EMPTY_BATCHES)
-    batches = {name: random_batches(seed, 9) for seed, name in enumerate(("left", "right"))}
+    batches = {name: random_batches(seed, BATCHES) for seed, name in enumerate(("left", "right"))}
     for name, tables in batches.items():
-        feed.write(name, tables[:3])
+        feed.write(name, tables[:2])
     feed.start(joined(feed), "disturbed").awaitTermination()
     for name, tables in batches.items():
-        feed.write(name, tables[3:], first=3)
-    kill_driver(feed, 1, began(4))
-    kill_driver(feed, 3, state_written(6))
+        feed.write(name, tables[2:], first=2)
+    kill_driver(feed, 1, began(3))
+    kill_driver(feed, 3, state_written(4))
     disturbed = feed.run(joined(feed), "disturbed")
     undisturbed = feed.run(joined(feed), "undisturbed")
     assert len(undisturbed.rows) > 100
@@ -77,15 +78,15 @@ def test_killed_drivers(feed: Feed) -> None:
     # The counters went on, each row once, in the two buckets of the checkpoint.
     counted = {name: metrics(run.query) for name, run in (("d", disturbed), ("u", undisturbed))}
     assert list(counted["d"].buckets) == [0, 1]
-    assert counted["d"].total["rows_read"] == 2 * 9 * 80
+    assert counted["d"].total["rows_read"] == 2 * BATCHES * 80
     for name in ("rows_in", "rows_out", "evicted", "refused", "expired", "too_late", "alive"):
         assert counted["d"].total[name] == counted["u"].total[name]
     # What Spark keeps is what the metrics say, and can be read without the query.
     stored = read_state(feed.spark, str(feed.root / "checkpoint-disturbed"))
-    assert sum(bucket.meta.stats["rows_read"] for bucket in stored) == 2 * 9 * 80
+    assert sum(bucket.meta.stats["rows_read"] for bucket in stored) == 2 * BATCHES * 80
     assert all(bucket.origin["memory"] == "70 tuples" for bucket in stored)
     logged = [bucket.rows(stream) for bucket in stored for stream in (0, 1)]
-    assert sum(table.num_rows for table in logged if table is not None) == 2 * 9 * 80
+    assert sum(table.num_rows for table in logged if table is not None) == 2 * BATCHES * 80
 
 
 def test_another_join_is_refused(feed: Feed) -> None:

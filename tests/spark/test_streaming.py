@@ -34,11 +34,14 @@ def reports(run: Run) -> list[dict[str, float]]:
     return found
 
 
+PAIR_BATCHES = 3
+
+
 @pytest.fixture
 def pair(feed: Feed) -> Feed:
     """Two random streams."""
     for seed, name in enumerate(("left", "right")):
-        feed.write(name, random_batches(40 + seed))
+        feed.write(name, random_batches(40 + seed, PAIR_BATCHES))
     return feed
 
 
@@ -48,7 +51,7 @@ def test_budget_holds_in_total(pair: Feed) -> None:
     exact = pair.run(window_join(left, right, **spec), "exact")
     small = pair.run(window_join(left, right, memory=61, policy="random", seed=5, **spec), "small")
     totals = reports(small)
-    assert len(totals) >= 5
+    assert len(totals) >= PAIR_BATCHES
     assert all(total["memory_rows"] <= 61 for total in totals)
     assert all(total["memory_rows_peak"] <= 61 for total in totals)
     assert all(map(conserved, totals))
@@ -71,7 +74,7 @@ def test_grid(pair: Feed) -> None:
     assert ours.pairs("id", "id_right") == Counter((r.id, r.id_right) for r in expected)
     total = metrics(ours.query).total
     # Four buckets lie 2 x 2, so each row is in two of them but was read once.
-    assert total["rows_in"] == 2 * total["rows_read"] == 2 * 2 * 5 * 80
+    assert total["rows_in"] == 2 * total["rows_read"] == 2 * 2 * PAIR_BATCHES * 80
     assert conserved(total)
 
 
@@ -118,7 +121,7 @@ def test_guard_against_the_far_future(feed: Feed) -> None:
 
 def test_windowed_aggregate_downstream(feed: Feed) -> None:
     for seed, name in enumerate(("left", "right")):
-        feed.write(name, random_batches(60 + seed, batches=5))
+        feed.write(name, random_batches(60 + seed, batches=4))
     left, right = (feed.stream(n).withWatermark("ts", "10 seconds") for n in ("left", "right"))
     spec = {"on": "k", "time": "ts", "within": {"left": "30 s", "right": "5 s"}}
     joined = window_join(left, right, result_time="at", **spec)
