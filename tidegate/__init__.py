@@ -31,6 +31,7 @@ _LAZY = {
     "JoinEngine": "tidegate.engine",
     "JoinResult": "tidegate.engine",
     "join": "tidegate.engine",
+    "estimate": "tidegate.estimate",
     "Optimum": "tidegate.offline.optimum",
     "optimum": "tidegate.offline.optimum",
     "Regret": "tidegate.offline.regret",
@@ -59,10 +60,10 @@ _LAZY = {
 
 __all__ = [
     "Cpu", "JoinEngine", "JoinResult", "JoinSpec", "Memories", "Optimum", "Plan", "Policy",
-    "Regret", "SpecError", "TidegateError", "age", "allocate", "auto", "band", "configure", "dgl",
-    "dimpprob", "inner_product", "join", "optimum", "output", "overlap", "plan", "policies",
-    "priority", "prob", "random", "recent", "regret", "rows", "simp", "simpprob", "theta",
-    "until_expiry", "value", "window_join",
+    "Regret", "SpecError", "TidegateError", "age", "allocate", "auto", "band", "configure",
+    "dgl", "dimpprob", "estimate", "inner_product", "join", "optimum", "output", "overlap",
+    "plan", "policies", "priority", "prob", "random", "recent", "regret", "rows", "simp",
+    "simpprob", "theta", "until_expiry", "value", "window_join",
 ]  # fmt: skip
 
 

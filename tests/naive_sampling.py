@@ -1,0 +1,192 @@
+"""The slow, obvious twin of the sampling policies: every retained tuple carries its own threshold.
+
+Law: the probability that a result is emitted is known when it is emitted, and its weight is the
+inverse. A tuple draws a number v in (0, 1] and has the priority size / v; when memory is full the
+tuple with the smallest priority goes, and that priority becomes the least threshold of every tuple
+that stays. A tuple is retained iff its priority is above every threshold since it came, so with
+probability min(1, size / threshold), whatever the others drew: had it been pinned, the others would
+have raised the same thresholds.
+
+| policy | size | what v is for |
+|---|---|---|
+| eq-cluster | 1 | the tuple: all its results are emitted |
+| pps-cluster | matches that it can expect, and half a match | the same |
+| uniform | 1 | its next wanted result; the others are not emitted |
+
+UNIFORM (srivastava2004, figure 4) draws by geometric skips which of its results a tuple wants next.
+A result is wanted if its own v is below 1 / threshold. When a threshold rises above the priority of
+a tuple, it does not want that result any more but a later one, drawn at the new threshold; it goes
+if there is none among the results that it can expect.
+"""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+
+import naive
+from naive import Arrival
+from naive_policies import ShedJoin, chance
+
+from tidegate.spec import JoinSpec
+
+Weighted = tuple[tuple[int, ...], float]
+
+TAG = 28  # bits of a weight that name the sampled tuple
+UNSEEN = 0.5  # matches of a key that was not seen yet, for PPS
+PEAK = 0.9  # of the memory: if no more was in use for a window, the fraction may grow
+GROWTH = 0.9  # of the threshold
+
+
+class SampledJoin(ShedJoin):
+    """The naive join of two streams, sampled; `weights` has a number for each result."""
+
+    def __init__(self, spec: JoinSpec) -> None:
+        super().__init__(spec)
+        self.weights: list[Weighted] = []
+        self.tags: list[int] = []
+        self.is_uniform = self.policy.name == "uniform"
+        fraction = self.policy.get("fraction")
+        self.is_given = fraction is not None
+        # The threshold at which new tuples begin, and the most tuples since the last review.
+        self.base = [1.0 / fraction if self.is_given else 1.0] * 2
+        self.peak = [0, 0]
+        self.reviewed: list[int | None] = [None, None]
+
+    # --- drawing ---------------------------------------------------------------------------
+
+    def drawn(self, arrival: Arrival) -> float:
+        """The next number in (0, 1] of a tuple."""
+        seed = (self.spec.seed + (arrival.draws + 1) * 0xD6E8FEB86659FD93) % 2**64
+        arrival.draws += 1
+        return 1.0 - chance(seed, arrival.stream, arrival.taken_of_stream)
+
+    def expected(self, arrival: Arrival) -> float:
+        """Matches that a tuple can expect in its life: those in the opposite window, x the ratio
+        of the windows, which for count windows are turned into time by the numbers taken."""
+        own, other = (self.window(s) for s in (arrival.stream, 1 - arrival.stream))
+        lengths = [float(own), float(other)]
+        for at, stream in enumerate((arrival.stream, 1 - arrival.stream)):
+            if self.spec.windows[stream].kind == "rows":
+                taken = sum(a.stream == stream for a in self.seen)
+                lengths[at] /= max(1, taken)
+        kinds = {window.kind == "rows" for window in self.spec.windows}
+        ratio = 1.0 if len(kinds) > 1 or lengths[1] == 0.0 else lengths[0] / lengths[1]
+        return float(self.matches(arrival)) * ratio
+
+    def draw(self, arrival: Arrival) -> None:
+        """Size, priority and threshold of a new tuple."""
+        arrival.draws = 0
+        arrival.size = 1.0
+        arrival.threshold = 0.0  # so far nothing stood against it
+        arrival.skip = 0  # matches until the next result that it wants; `left` are those after it
+        if self.policy.name == "pps-cluster":
+            arrival.size = self.expected(arrival) + UNSEEN
+        if self.is_uniform:
+            margin = self.policy.get("margin", 2.0)
+            expected = self.expected(arrival)
+            arrival.left = math.ceil(expected + margin * math.sqrt(expected + 1.0))
+            arrival.threshold = self.base[self.account(arrival.stream)]
+            self.want(arrival)
+        else:
+            arrival.priority = arrival.size / self.drawn(arrival)
+
+    def want(self, arrival: Arrival) -> bool:
+        """Draw which of its results a tuple wants next; False if it wants none."""
+        level = 1.0 / arrival.threshold
+        further = geometric(level, self.drawn(arrival))
+        arrival.priority = arrival.threshold / self.drawn(arrival)
+        arrival.wants = further <= arrival.left
+        arrival.left -= further
+        arrival.skip += further
+        return arrival.wants
+
+    # --- meeting ---------------------------------------------------------------------------
+
+    def weight_of(self, arrival: Arrival) -> float:
+        return max(1.0, arrival.threshold / arrival.size)
+
+    def take(self, arrival: Arrival) -> list[naive.Result]:
+        if self.too_late(arrival):
+            return []
+        self.expire_by_time()
+        partners = [o for o in self.alive_of(1 - arrival.stream) if self.pair(arrival, o)]
+        emitted = []
+        for other in partners:
+            if self.is_uniform:
+                other.skip -= 1
+                if other.skip > 0:
+                    continue
+            emitted.append(other)
+            rows = tuple(a.row for a in sorted((arrival, other), key=lambda a: a.stream))
+            self.weights.append((rows, self.weight_of(other)))
+        results = self.combine([[arrival] if s == arrival.stream else emitted for s in range(2)])
+        arrival.taken, arrival.taken_of_stream = self.taken, self.taken_of_stream[arrival.stream]
+        self.taken += 1
+        self.taken_of_stream[arrival.stream] += 1
+        self.see(arrival)
+        if self.is_uniform:
+            for other in emitted:
+                if not self.want(other):
+                    self.leave(other, "evicted")
+        self.admit(arrival)
+        return results
+
+    # --- staying ---------------------------------------------------------------------------
+
+    def account(self, stream: int) -> int:
+        return 0 if self.spec.split in ("shared", "auto") else stream
+
+    def admit(self, arrival: Arrival) -> None:
+        stream, account = arrival.stream, self.account(arrival.stream)
+        if self.spec.windows[stream].kind == "rows" and self.spec.windows[stream].size == 0:
+            self.counts["expired", stream] += 1
+            return
+        if self.is_uniform:
+            self.review(stream)
+        self.draw(arrival)
+        self.expire_by_count(stream)
+        if (self.is_uniform and not arrival.wants) or self.capacity(stream) == 0:
+            self.counts["refused", stream] += 1
+            return
+        while len(self.pool_of(stream)) >= self.capacity(stream):
+            candidates = [*self.pool_of(stream), arrival]
+            victim = min(candidates, key=lambda a: (a.priority, a.size, a.taken))
+            threshold = victim.priority
+            for candidate in candidates:
+                candidate.threshold = max(candidate.threshold, threshold)
+            if not self.is_given:
+                self.base[account] = max(self.base[account], threshold)
+            if self.is_uniform and self.want(victim):
+                continue
+            if victim is arrival:
+                self.counts["refused", stream] += 1
+                return
+            self.leave(victim, "evicted")
+        self.alive.append(arrival)
+        self.peak[account] = max(self.peak[account], len(self.pool_of(stream)))
+
+    def review(self, stream: int) -> None:
+        """Once in a window: let the fraction grow if the memory was not used."""
+        account = self.account(stream)
+        timed = [s for s in range(2) if self.spec.windows[s].kind != "rows"]
+        moment = self.moment if timed else self.taken
+        span = max(self.window(s) for s in timed) if timed else sum(map(self.window, range(2)))
+        reviewed = self.reviewed[account]
+        if reviewed is None or moment - reviewed > span:
+            if reviewed is not None and self.peak[account] < PEAK * self.capacity(stream):
+                if not self.is_given:
+                    self.base[account] = max(1.0, GROWTH * self.base[account])
+            self.reviewed[account] = moment
+            self.peak[account] = len(self.pool_of(stream))
+
+
+def geometric(level: float, drawn: float) -> int:
+    """How many coins of this bias are thrown until the first success; at most 2^31."""
+    if level >= 1.0:
+        return 1
+    return 1 + int(min(2.0**31, math.log(drawn) / math.log1p(-level)))
+
+
+def weighted_total(weights: list[Weighted]) -> float:
+    return float(sum(Fraction(weight) for _, weight in weights))
