@@ -22,7 +22,6 @@ if there is none among the results that it can expect.
 from __future__ import annotations
 
 import math
-from fractions import Fraction
 
 import naive
 from naive import Arrival
@@ -32,7 +31,6 @@ from tidegate.spec import JoinSpec
 
 Weighted = tuple[tuple[int, ...], float]
 
-TAG = 28  # bits of a weight that name the sampled tuple
 UNSEEN = 0.5  # matches of a key that was not seen yet, for PPS
 PEAK = 0.9  # of the memory: if no more was in use for a window, the fraction may grow
 GROWTH = 0.9  # of the threshold
@@ -44,7 +42,6 @@ class SampledJoin(ShedJoin):
     def __init__(self, spec: JoinSpec) -> None:
         super().__init__(spec)
         self.weights: list[Weighted] = []
-        self.tags: list[int] = []
         self.is_uniform = self.policy.name == "uniform"
         fraction = self.policy.get("fraction")
         self.is_given = fraction is not None
@@ -58,8 +55,10 @@ class SampledJoin(ShedJoin):
     def drawn(self, arrival: Arrival) -> float:
         """The next number in (0, 1] of a tuple."""
         seed = (self.spec.seed + (arrival.draws + 1) * 0xD6E8FEB86659FD93) % 2**64
+        seed = (seed ^ seed >> 32) * 0xD6E8FEB86659FD93 % 2**64
+        seed ^= seed >> 29
         arrival.draws += 1
-        return 1.0 - chance(seed, arrival.stream, arrival.taken_of_stream)
+        return 1.0 - chance(seed, arrival.stream, arrival.taken)
 
     def expected(self, arrival: Arrival) -> float:
         """Matches that a tuple can expect in its life: those in the opposite window, x the ratio
@@ -87,7 +86,7 @@ class SampledJoin(ShedJoin):
             expected = self.expected(arrival)
             arrival.left = math.ceil(expected + margin * math.sqrt(expected + 1.0))
             arrival.threshold = self.base[self.account(arrival.stream)]
-            self.want(arrival)
+            arrival.stays = self.want(arrival)
         else:
             arrival.priority = arrival.size / self.drawn(arrival)
 
@@ -97,6 +96,11 @@ class SampledJoin(ShedJoin):
         further = geometric(level, self.drawn(arrival))
         arrival.priority = arrival.threshold / self.drawn(arrival)
         arrival.wants = further <= arrival.left
+        if not arrival.wants and arrival.threshold <= 1.0:
+            # All results are in the sample, unexpected ones too while nobody needs the memory.
+            arrival.skip += 1
+            arrival.priority = 1.0
+            return True
         arrival.left -= further
         arrival.skip += further
         return arrival.wants
@@ -110,27 +114,62 @@ class SampledJoin(ShedJoin):
         if self.too_late(arrival):
             return []
         self.expire_by_time()
-        partners = [o for o in self.alive_of(1 - arrival.stream) if self.pair(arrival, o)]
+        emitted = self.meet(arrival, self.alive)
+        self.number(arrival)
+        self.see(arrival)
+        self.want_again(emitted)
+        self.admit(arrival)
+        return self.results(arrival, emitted)
+
+    def take_instant(self, instant: list[Arrival]) -> list[naive.Result]:
+        """Pairs inside the instant are certain; then admissions; then survivors meet the new."""
+        instant = [arrival for arrival in instant if not self.too_late(arrival)]
+        self.expire_by_time()
+        earlier, results = list(self.alive), []
+        for place, arrival in enumerate(instant):
+            partners = [other for other in instant[:place] if self.pair(arrival, other)]
+            self.weights += [(self.rows(arrival, other), 1.0) for other in partners]
+            results += self.results(arrival, partners)
+            self.see(arrival)
+        for arrival in instant:
+            self.number(arrival)
+            self.admit(arrival)
+        for arrival in instant:
+            emitted = self.meet(arrival, [other for other in earlier if other in self.alive])
+            results += self.results(arrival, emitted)
+            self.want_again(emitted)
+        return results
+
+    def number(self, arrival: Arrival) -> None:
+        arrival.taken, arrival.taken_of_stream = self.taken, self.taken_of_stream[arrival.stream]
+        self.taken += 1
+        self.taken_of_stream[arrival.stream] += 1
+
+    def rows(self, *pair: Arrival) -> tuple[int, ...]:
+        return tuple(arrival.row for arrival in sorted(pair, key=lambda a: a.stream))
+
+    def results(self, arrival: Arrival, others: list[Arrival]) -> list[naive.Result]:
+        return self.combine([[arrival] if s == arrival.stream else others for s in range(2)])
+
+    def meet(self, arrival: Arrival, retained: list[Arrival]) -> list[Arrival]:
+        """The retained tuples whose result with the arrival is in the sample."""
         emitted = []
-        for other in partners:
+        for other in retained:
+            if not self.pair(arrival, other):
+                continue
             if self.is_uniform:
                 other.skip -= 1
                 if other.skip > 0:
                     continue
             emitted.append(other)
-            rows = tuple(a.row for a in sorted((arrival, other), key=lambda a: a.stream))
-            self.weights.append((rows, self.weight_of(other)))
-        results = self.combine([[arrival] if s == arrival.stream else emitted for s in range(2)])
-        arrival.taken, arrival.taken_of_stream = self.taken, self.taken_of_stream[arrival.stream]
-        self.taken += 1
-        self.taken_of_stream[arrival.stream] += 1
-        self.see(arrival)
+            self.weights.append((self.rows(arrival, other), self.weight_of(other)))
+        return emitted
+
+    def want_again(self, emitted: list[Arrival]) -> None:
         if self.is_uniform:
             for other in emitted:
                 if not self.want(other):
                     self.leave(other, "evicted")
-        self.admit(arrival)
-        return results
 
     # --- staying ---------------------------------------------------------------------------
 
@@ -146,7 +185,7 @@ class SampledJoin(ShedJoin):
             self.review(stream)
         self.draw(arrival)
         self.expire_by_count(stream)
-        if (self.is_uniform and not arrival.wants) or self.capacity(stream) == 0:
+        if (self.is_uniform and not arrival.stays) or self.capacity(stream) == 0:
             self.counts["refused", stream] += 1
             return
         while len(self.pool_of(stream)) >= self.capacity(stream):
@@ -157,7 +196,7 @@ class SampledJoin(ShedJoin):
                 candidate.threshold = max(candidate.threshold, threshold)
             if not self.is_given:
                 self.base[account] = max(self.base[account], threshold)
-            if self.is_uniform and self.want(victim):
+            if self.is_uniform and threshold > 1.0 and self.want(victim):
                 continue
             if victim is arrival:
                 self.counts["refused", stream] += 1
@@ -185,8 +224,4 @@ def geometric(level: float, drawn: float) -> int:
     """How many coins of this bias are thrown until the first success; at most 2^31."""
     if level >= 1.0:
         return 1
-    return 1 + int(min(2.0**31, math.log(drawn) / math.log1p(-level)))
-
-
-def weighted_total(weights: list[Weighted]) -> float:
-    return float(sum(Fraction(weight) for _, weight in weights))
+    return 1 + int(min(2.0**31 - 1, math.log(drawn) / math.log1p(-level)))

@@ -12,6 +12,7 @@ from readme import blocks, execute, under
 from tidegate.cli import run
 
 ENGINE = ("In Python",)
+SAMPLING = ("Aggregates with error bars",)
 PLANNING = ("Before it runs",)
 SHELL = ("On the command line", "The papers, reproduced")
 # Run by tests/spark/test_readme.py.
@@ -20,7 +21,7 @@ SPARK = ("On Spark", "On a cluster", "Over Spark Connect")
 
 def test_every_block_is_run_by_a_test() -> None:
     for block in blocks():
-        assert block.heading in (*ENGINE, *PLANNING, *SHELL, *SPARK), (
+        assert block.heading in (*ENGINE, *SAMPLING, *PLANNING, *SHELL, *SPARK), (
             f"no test runs line {block.line}"
         )
         assert block.language in ("", "python")
@@ -42,6 +43,14 @@ def test_python_blocks() -> None:
     said = under(*ENGINE)[-1].text.splitlines()[-1].removeprefix("# ").removesuffix(" ...")
     assert sentence.startswith(said)
     assert names["best"].size == 2  # type: ignore[attr-defined]
+
+
+def test_sampling_block() -> None:
+    names: dict[str, object] = {}
+    execute(under(*SAMPLING), names)
+    (row,) = names["answer"].to_pylist()  # type: ignore[attr-defined]
+    assert row["interval"] == "95 %"
+    assert row["low"] < 0.5 < row["high"]
 
 
 def test_planning_block() -> None:

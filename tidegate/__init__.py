@@ -45,13 +45,16 @@ _LAZY = {
     "auto": "tidegate.spec.policy",
     "dgl": "tidegate.spec.policy",
     "dimpprob": "tidegate.spec.policy",
+    "eq_cluster": "tidegate.spec.policy",
     "output": "tidegate.spec.policy",
+    "pps_cluster": "tidegate.spec.policy",
     "priority": "tidegate.spec.policy",
     "prob": "tidegate.spec.policy",
     "random": "tidegate.spec.policy",
     "recent": "tidegate.spec.policy",
     "simp": "tidegate.spec.policy",
     "simpprob": "tidegate.spec.policy",
+    "uniform": "tidegate.spec.policy",
     "until_expiry": "tidegate.spec.policy",
     "value": "tidegate.spec.policy",
     "configure": "tidegate.spark",
@@ -61,9 +64,10 @@ _LAZY = {
 __all__ = [
     "Cpu", "JoinEngine", "JoinResult", "JoinSpec", "Memories", "Optimum", "Plan", "Policy",
     "Regret", "SpecError", "TidegateError", "age", "allocate", "auto", "band", "configure",
-    "dgl", "dimpprob", "estimate", "inner_product", "join", "optimum", "output", "overlap",
-    "plan", "policies", "priority", "prob", "random", "recent", "regret", "rows", "simp",
-    "simpprob", "theta", "until_expiry", "value", "window_join",
+    "dgl", "dimpprob", "eq_cluster", "estimate", "inner_product", "join", "optimum", "output",
+    "overlap", "plan", "policies", "pps_cluster", "priority", "prob", "random", "recent",
+    "regret", "rows", "simp", "simpprob", "theta", "uniform", "until_expiry", "value",
+    "window_join",
 ]  # fmt: skip
 
 

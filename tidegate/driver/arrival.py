@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from tidegate.compiled.kernel import inlined, kernel
 from tidegate.driver.admission import DONE, NEED_OUTPUT, NO_VISITOR, admit, missing_room, take
-from tidegate.driver.leaving import expire
+from tidegate.driver.leaving import expire, want_again
 from tidegate.driver.observing import matched, produced, see
 from tidegate.driver.prefetching import look_ahead
 from tidegate.driver.probing import ANYBODY, emit, find
@@ -55,13 +55,14 @@ def run(state, shed, arrivals, work, output):
             if missing != DONE:
                 return missing
             find(state, arrivals, work, stream, arrival)
-        if not emit(state, arrivals, work, output, stream, arrival, ANYBODY):
+        if not emit(state, shed, arrivals, work, output, stream, arrival, ANYBODY):
             return NEED_OUTPUT
         take(state, stream)
         if shed is not None:
             see(state, shed, arrivals, stream, arrival)
             produced(shed, arrivals, arrival, progress[MATCHES])
             matched(state, shed, arrivals, arrival, work, stream, progress[MATCHES])
+            want_again(state, shed, work, output, 1 - stream, progress[MATCHES])
         admit(state, shed, arrivals, output, stream, arrival, NO_VISITOR)
         progress[FOUND] = NOTHING_FOUND
         lifetime.note_peak(state.pool, state.lanes[stream])

@@ -25,7 +25,7 @@ from tidegate.driver.admission import (
     take,
 )
 from tidegate.driver.arrival import in_time
-from tidegate.driver.leaving import expire
+from tidegate.driver.leaving import expire, want_again
 from tidegate.driver.observing import matched, produced, see
 from tidegate.driver.probing import EARLIER, NEWCOMERS, emit, find
 from tidegate.state.join_state import (
@@ -115,7 +115,7 @@ def run(state, shed, arrivals, work, output):
                         return missing
                 find(state, arrivals, work, stream, arrival)
             whom = NEWCOMERS if phase == PAIRS else EARLIER
-            if not emit(state, arrivals, work, output, stream, arrival, whom):
+            if not emit(state, shed, arrivals, work, output, stream, arrival, whom):
                 return NEED_OUTPUT
             progress[FOUND] = NOTHING_FOUND
             if phase == PAIRS:
@@ -127,4 +127,5 @@ def run(state, shed, arrivals, work, output):
                 produced(shed, arrivals, arrival, progress[MATCHES])
                 if phase == MEET:  # newcomers that meet inside the instant are no members yet
                     matched(state, shed, arrivals, arrival, work, stream, progress[MATCHES])
+                    want_again(state, shed, work, output, 1 - stream, progress[MATCHES])
         progress[PLACE] += 1

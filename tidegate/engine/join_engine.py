@@ -34,7 +34,8 @@ from tidegate.engine.results import Results
 from tidegate.estimate.importance import of_ones
 from tidegate.shed.recipes import recipe_of
 from tidegate.shed.shed_records import BY_AGE
-from tidegate.spec import JoinSpec, TidegateError
+from tidegate.spec import Equal, JoinSpec, TidegateError
+from tidegate.spec.policy import is_sampling
 from tidegate.state import arrays, byte_budget, join_state, shed_arrays
 from tidegate.state.join_state import (
     ALL_AGES,
@@ -54,6 +55,11 @@ SLACK_IN_TUPLES = 1 / 2  # of the payload alive: how much dead payload is kept
 
 def check_supported(spec: JoinSpec) -> None:
     """An error if this version cannot run such a join."""
+    if is_sampling(spec.policy_choice) and len(spec.streams) != 2:
+        raise TidegateError(
+            f"policy {spec.policy_choice.name!r} samples joins of two streams, and streams "
+            f"{spec.streams!r} are {len(spec.streams)}; give another policy"
+        )
     if len(spec.streams) != 2:
         raise TidegateError(
             f"streams {spec.streams!r} are {len(spec.streams)}; this version joins two streams"
@@ -487,6 +493,11 @@ class JoinEngine:
             "memory_bytes": self._bytes_now(),
             "memory_bytes_peak": max(self._bytes_peak, self._bytes_now()),
         }
+        if self._shed is not None and is_sampling(self.spec.policy_choice):
+            estimated, expected = self._shed.samples.sums.tolist()
+            stats["rows_estimated"] = estimated
+            if self._shed.rule[0].keyed and all(isinstance(p, Equal) for p in self.spec.predicates):
+                stats["rows_expected"] = expected
         per_stream = {
             "rows_in": self._rows_in,
             "rejected": [counter.total() for counter in self._rejected],

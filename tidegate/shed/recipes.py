@@ -42,6 +42,9 @@ _RECIPES = {
     "value": Recipe(shed_records.VALUE, BY_TUPLE, keyed=True, aged=True),
     "additive": Recipe(shed_records.ADDITIVE, BY_KEY, keyed=True),
     "multiplicative": Recipe(shed_records.MULTIPLICATIVE, BY_KEY, keyed=True),
+    "eq-cluster": Recipe(shed_records.EQ_CLUSTER, BY_TUPLE),
+    "pps-cluster": Recipe(shed_records.PPS_CLUSTER, BY_TUPLE, keyed=True),
+    "uniform": Recipe(shed_records.UNIFORM, BY_TUPLE, keyed=True),
     "cumulative": Recipe(shed_records.CUMULATIVE, BY_TUPLE, keyed=True),
 }
 
@@ -75,9 +78,12 @@ def statistics_of(policy: Policy) -> int:
 
 
 def weights_of(policy: Policy) -> tuple[float, float, float]:
-    """alpha, beta and delta of ojewole2006, section 3.2; DGL is the cumulative form."""
+    """alpha, beta and delta of ojewole2006, section 3.2; DGL is the cumulative form. Of `uniform`
+    alpha is the margin."""
     if policy.name == "dgl":
         return 1.0, float(policy.get("gain", 0.1)), float(policy.get("decay", 0.99))
+    if policy.name == "uniform":
+        return float(policy.get("margin", 2.0)), 0.0, 0.0
     delta = 0.99 if policy.get("form") == "cumulative" else 0.0
     return (
         float(policy.get("alpha", 1.0)),

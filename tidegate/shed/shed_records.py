@@ -19,15 +19,16 @@ from tidegate.estimate.importance import Importances
 from tidegate.estimate.match_rate import MatchRate
 from tidegate.shed.ages import Stages
 from tidegate.shed.members import Members
+from tidegate.shed.sample_records import Samples
 
 # How members stand: one by one, by key, or by age. It decides what a change of worth moves.
 BY_TUPLE, BY_KEY, BY_AGE = range(3)
 
-# How the priority of a tuple is made.
+# How the priority of a tuple is made; those from EQ_CLUSTER on sample (`shed.sampling`).
 (
     RANDOM, RECENT, UNTIL_EXPIRY, PROB, OUTPUT, SIMP, SIMPPROB, DIMPPROB, ADDITIVE, MULTIPLICATIVE,
-    CUMULATIVE, AGE, VALUE,
-) = range(13)  # fmt: skip
+    CUMULATIVE, AGE, VALUE, EQ_CLUSTER, PPS_CLUSTER, UNIFORM,
+) = range(16)  # fmt: skip
 
 RULE = np.dtype(
     [
@@ -98,3 +99,4 @@ class Shed(NamedTuple):
     curve: AgeCurve
     importances: Importances
     rates: MatchRate
+    samples: Samples

@@ -18,7 +18,17 @@ from tidegate.compiled import layout
 from tidegate.compiled.kernel import kernel
 from tidegate.compiled.layout import records
 from tidegate.estimate import age_curve, frequency, importance, match_rate
-from tidegate.shed import ages, budget, members, queue, recipes, shed_records, tiers, victims
+from tidegate.shed import (
+    ages,
+    budget,
+    members,
+    queue,
+    recipes,
+    sample_records,
+    shed_records,
+    tiers,
+    victims,
+)
 from tidegate.shed.groups import GROUP
 from tidegate.shed.shed_records import BY_AGE, BY_KEY, BY_TUPLE, QUEUE, RULE, Shed
 from tidegate.spec import JoinSpec, TidegateError
@@ -75,6 +85,7 @@ def shed_of(spec: JoinSpec, binding: Binding, state: State) -> Shed | None:
         curve=age_curve.empty(streams, max(1, buckets), age_curve.MOST_MONITORS if buckets else 1),
         importances=importance.empty(streams),
         rates=_rates(recipe, streams, buckets, columns, state),
+        samples=_samples(recipe, policy, streams, slots),
     )
     shed.queues.scale = shed.queues.factor = 1.0
     if by_heap:
@@ -95,7 +106,7 @@ def _needs(spec: JoinSpec, recipe: recipes.Recipe, state: State) -> members.Need
     ranked = (shed_records.SIMP, shed_records.SIMPPROB, shed_records.DIMPPROB, shed_records.VALUE)
     return members.Needs(
         priority=recipe.standing == BY_TUPLE,
-        basis=timed or (weighed and kind in ranked),
+        basis=timed or (weighed and kind in ranked) or kind == shed_records.PPS_CLUSTER,
         born=recipe.aged or kind == shed_records.CUMULATIVE,
         cost=spec.memory_bytes is not None,
         key=recipe.keyed,
@@ -129,8 +140,21 @@ def _rule(
     span = int(timed.max()) if len(timed) else int(state.lanes.window.sum())
     rule.fade_after = min(2**62, FADE_AFTER * span)
     rule.refresh = 1
-    rule.planned = spec.split == "auto"
+    # A sample has one currency for all streams: what its tuples drew.
+    rule.planned = spec.split == "auto" and recipe.kind < shed_records.EQ_CLUSTER
     return rule
+
+
+def _samples(
+    recipe: recipes.Recipe, policy: Policy, accounts: int, slots: int
+) -> sample_records.Samples:
+    return sample_records.empty(
+        accounts,
+        slots,
+        sampled=recipe.kind >= shed_records.EQ_CLUSTER,
+        uniform=recipe.kind == shed_records.UNIFORM,
+        fraction=float(policy.get("fraction", 0.0)),
+    )
 
 
 def log_lines(spec: JoinSpec) -> int:
@@ -333,7 +357,10 @@ def with_more_slots(shed: Shed, notes: Any) -> Shed:
     """The same with room for as many tuples as there are notes, which the join has grown."""
     slots, before = len(notes), len(shed.members.notes)
     notes.monitor[before:] = NOT_CHARGED
-    shed = shed._replace(members=members.grown(shed.members, notes))
+    shed = shed._replace(
+        members=members.grown(shed.members, notes),
+        samples=sample_records.grown(shed.samples, slots),
+    )
     if shed.rule[0].kind == shed_records.VALUE:
         shed = shed._replace(rates=match_rate.with_more_slots(shed.rates, slots))
     if shed.rule[0].standing != BY_AGE:
@@ -363,7 +390,7 @@ def with_more_rare(shed: Shed) -> Shed:
 def slot_bytes(shed: Shed) -> int:
     """At most so many bytes go to one more slot, in all arrays that grow with the slots."""
     rule = shed.rule[0]
-    size = members.slot_bytes(shed.members)
+    size = members.slot_bytes(shed.members) + sample_records.slot_bytes(shed.samples)
     if rule.kind == shed_records.VALUE:
         size += match_rate.EXPOSED.itemsize + (8 if len(shed.rates.aged) > 1 else 0)
     if rule.standing != BY_AGE:
