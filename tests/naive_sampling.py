@@ -83,7 +83,11 @@ class SampledJoin(ShedJoin):
             arrival.size = self.expected(arrival) + UNSEEN
         if self.is_uniform:
             margin = self.policy.get("margin", 2.0)
-            expected = self.expected(arrival)
+            expected = self.policy.get("matches")
+            if expected is None:
+                expected = self.expected(arrival)
+            elif not isinstance(expected, (int, float)):
+                expected = expected[self.spec.streams[arrival.stream]]
             arrival.left = math.ceil(expected + margin * math.sqrt(expected + 1.0))
             arrival.threshold = self.base[self.account(arrival.stream)]
             arrival.stays = self.want(arrival)

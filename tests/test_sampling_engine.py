@@ -18,6 +18,7 @@ import pytest
 from naive_sampling import SampledJoin
 
 import tidegate as tg
+from tidegate.sample.fraction import AgeModel, FrequencyModel
 
 POLICIES = {
     "eq-cluster": tg.eq_cluster(),
@@ -25,6 +26,7 @@ POLICIES = {
     "uniform": tg.uniform(),
     "uniform, given": tg.uniform(fraction=0.4, margin=1),
     "uniform, no margin": tg.uniform(margin=0),
+    "uniform, told": tg.uniform(matches={"left": 3, "right": 5}),
 }
 every_policy = pytest.mark.parametrize("policy", POLICIES.values(), ids=POLICIES)
 WINDOWS: list[Any] = [
@@ -208,6 +210,42 @@ def test_uniform_means_uniform() -> None:
     # Independence: the numbers of rows of a sample vary as those of coins do.
     sizes = included.sum(axis=1)
     assert sizes.var() == pytest.approx(len(exact) * p * (1 - p), rel=4 * math.sqrt(2 / seeds))
+
+
+def mean_memory(tables: dict[str, pa.Table], policy: tg.Policy, within: int, end: int) -> float:
+    """How many tuples are retained, on average over all moments after the first window."""
+    spec = tg.JoinSpec(
+        on="k", time="t", within={"left": within, "right": 0}, policy=policy, memory=100_000
+    )
+    engine = tg.JoinEngine(spec, {name: table.schema for name, table in tables.items()})
+    held = []
+    for moment in range(end):
+        piece = {name: table.filter(pc.field("t") == moment) for name, table in tables.items()}
+        engine.push(piece)
+        if moment > within:
+            held.append(engine.stats()["alive_left"])
+    return float(np.mean(held))
+
+
+@pytest.mark.parametrize("p", [0.1, 0.5])
+def test_expected_memory_is_that_of_the_theorems(p: float) -> None:
+    """One tuple per unit, whose partners come at ages 10, 20, 30 and 40 (theorem 4.2), or at ages
+    1, 2, 20 and 40 (theorem 4.3)."""
+    tuples, rng = 1200, np.random.default_rng(4)
+    for ages in ([10, 20, 30, 40], [1, 2, 20, 40]):
+        born = np.repeat(np.arange(tuples), len(ages))
+        moments = born + np.tile(ages, tuples)
+        order = np.lexsort((rng.random(len(moments)), moments))
+        tables = {
+            "left": pa.table({"t": np.arange(tuples), "k": np.arange(tuples)}),
+            "right": pa.table({"t": moments[order], "k": born[order]}),
+        }
+        found = mean_memory(tables, tg.uniform(p, margin=0, matches=len(ages)), 40, tuples)
+        # A tuple of age 0 counts, and one that is discarded at an age does not count at it.
+        assert found == pytest.approx(AgeModel(1.0, ages).expected_memory(p), rel=0.03)
+        if ages[0] == 10:
+            model = FrequencyModel([40.0], [4.0])
+            assert AgeModel(1.0, ages).expected_memory(p) == pytest.approx(model.expected_memory(p))
 
 
 @pytest.mark.nojit

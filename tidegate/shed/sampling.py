@@ -209,7 +209,9 @@ def appraise(shed, lanes, accounts, seed, stream, order, key, moment):
     size = 1.0
     if kind == UNIFORM:
         review(shed, accounts, account, moment)
-        matches = expected(shed, lanes, stream, key)
+        matches = shed.rule[0].beta if stream == 0 else shed.rule[0].delta
+        if matches < 0.0:  # not told
+            matches = expected(shed, lanes, stream, key)
         level.left = np.int64(
             min(MOST, np.ceil(matches + shed.rule[0].alpha * math.sqrt(matches + 1.0)))
         )

@@ -36,7 +36,7 @@ PARAMETERS: dict[str, tuple[str, ...]] = {
     "age": ("curve", "bucket"),
     "value": ("frequencies", "curve", "bucket"),
     "auto": (),
-    "uniform": ("fraction", "margin"),
+    "uniform": ("fraction", "margin", "matches"),
     "eq-cluster": (),
     "pps-cluster": (),
     "priority": ("form", "alpha", "beta", "delta", "statistics"),
@@ -207,7 +207,11 @@ def auto() -> Policy:
 
 
 @explained()
-def uniform(fraction: float | None = None, margin: float = 2.0) -> Policy:
+def uniform(
+    fraction: float | None = None,
+    margin: float = 2.0,
+    matches: float | Mapping[str, float] | None = None,
+) -> Policy:
     """Every result is in the sample with the same probability, independently (srivastava2004, 4.2).
 
     A tuple is kept until the last of its results that the sample wants. That takes a guess of how
@@ -221,10 +225,14 @@ def uniform(fraction: float | None = None, margin: float = 2.0) -> Policy:
         does not fit into the memory, later results of retained tuples get a smaller one, and a
         larger weight.
     margin
-        How many standard deviations (of a Poisson number) the guess lies above the matches in the
-        opposite window; 0 or more. More costs memory, less makes the bias greater.
+        How many standard deviations (of a Poisson number) the guess lies above the mean; 0 or
+        more. More costs memory, less makes the bias greater.
+    matches
+        The mean number of results that a tuple waits for, one number or one by stream: the age
+        model, for streams such as orders and their parts, whose keys are new each time. None
+        takes the matches in the opposite window: the frequency model.
     """
-    return _checked("uniform", fraction=fraction, margin=margin)
+    return _checked("uniform", fraction=fraction, margin=margin, matches=matches)
 
 
 @explained()
@@ -288,6 +296,10 @@ def check(policy: Policy) -> None:
     fraction = policy.get("fraction")
     if fraction is not None and not 0 < require_number(fraction, f"{where} fraction") <= 1:
         raise SpecError(f"{where} fraction {fraction!r} is none; give above 0, at most 1")
+    told = policy.get("matches")
+    for number in told.values() if isinstance(told, Mapping) else () if told is None else (told,):
+        if require_number(number, f"{where} matches") < 0:
+            raise SpecError(f"{where} matches {number!r} is negative; give 0 or more")
     for name in ("gain", "alpha", "beta", "delta", "decay", "margin"):
         number = policy.get(name)
         if number is not None and require_number(number, f"{where} {name}") < 0:

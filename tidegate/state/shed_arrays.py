@@ -136,6 +136,8 @@ def _rule(
     rule.statistics = statistics
     rule.watched = recipe.aged and policy.get("curve") is None
     rule.alpha, rule.beta, rule.delta = recipes.weights_of(policy)
+    if recipe.kind == shed_records.UNIFORM and policy.get("matches") is not None:
+        rule.beta, rule.delta = map(float, _by_stream(spec, policy.get("matches"), "matches"))
     timed = state.lanes.window[state.lanes.is_time_window == 1]
     span = int(timed.max()) if len(timed) else int(state.lanes.window.sum())
     rule.fade_after = min(2**62, FADE_AFTER * span)
