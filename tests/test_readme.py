@@ -14,6 +14,7 @@ from tidegate.cli import run
 
 ENGINE = ("In Python",)
 MANY = ("More than two streams",)
+SAMPLING = ("Aggregates with error bars",)
 PLANNING = ("Before it runs",)
 SHELL = ("On the command line", "The papers, reproduced")
 # Run by tests/spark/test_readme.py.
@@ -22,7 +23,7 @@ SPARK = ("On Spark", "On a cluster", "Over Spark Connect")
 
 def test_every_block_is_run_by_a_test() -> None:
     for block in blocks():
-        assert block.heading in (*ENGINE, *MANY, *PLANNING, *SHELL, *SPARK), (
+        assert block.heading in (*ENGINE, *MANY, *SAMPLING, *PLANNING, *SHELL, *SPARK), (
             f"no test runs line {block.line}"
         )
         assert block.language in ("", "python")
@@ -51,6 +52,14 @@ def test_block_of_many_streams() -> None:
     execute(under(*MANY), names)
     found = names["tg"].join(names["orders"], names["spec"]).table
     assert found["order"].to_pylist() == [1]
+
+
+def test_sampling_block() -> None:
+    names: dict[str, object] = {}
+    execute(under(*SAMPLING), names)
+    (row,) = names["answer"].to_pylist()  # type: ignore[attr-defined]
+    assert row["interval"] == "95 %"
+    assert row["low"] < 0.5 < row["high"]
 
 
 def test_planning_block() -> None:

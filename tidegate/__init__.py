@@ -31,6 +31,7 @@ _LAZY = {
     "JoinEngine": "tidegate.engine",
     "JoinResult": "tidegate.engine",
     "join": "tidegate.engine",
+    "estimate": "tidegate.estimate",
     "Optimum": "tidegate.offline.optimum",
     "optimum": "tidegate.offline.optimum",
     "Regret": "tidegate.offline.regret",
@@ -47,13 +48,16 @@ _LAZY = {
     "auto": "tidegate.spec.policy",
     "dgl": "tidegate.spec.policy",
     "dimpprob": "tidegate.spec.policy",
+    "eq_cluster": "tidegate.spec.policy",
     "output": "tidegate.spec.policy",
+    "pps_cluster": "tidegate.spec.policy",
     "priority": "tidegate.spec.policy",
     "prob": "tidegate.spec.policy",
     "random": "tidegate.spec.policy",
     "recent": "tidegate.spec.policy",
     "simp": "tidegate.spec.policy",
     "simpprob": "tidegate.spec.policy",
+    "uniform": "tidegate.spec.policy",
     "until_expiry": "tidegate.spec.policy",
     "value": "tidegate.spec.policy",
     "configure": "tidegate.spark",
@@ -63,9 +67,10 @@ _LAZY = {
 __all__ = [
     "Cpu", "JoinEngine", "JoinResult", "JoinSpec", "Memories", "Optimum", "Plan", "Policy",
     "Regret", "SpecError", "TidegateError", "WhatIf", "age", "allocate", "arrival_order", "auto",
-    "band", "configure", "dgl", "dimpprob", "inner_product", "join", "optimum", "output", "overlap",
-    "plan", "policies", "priority", "prob", "random", "recent", "regret", "rows", "simp",
-    "simpprob", "theta", "until_expiry", "value", "whatif", "window_join",
+    "band", "configure", "dgl", "dimpprob", "eq_cluster", "estimate", "inner_product", "join",
+    "optimum", "output", "overlap", "plan", "policies", "pps_cluster", "priority", "prob", "random",
+    "recent", "regret", "rows", "simp", "simpprob", "theta", "uniform", "until_expiry", "value",
+    "whatif", "window_join",
 ]  # fmt: skip
 
 

@@ -1,8 +1,8 @@
 """The columns of a result, from the spec and the schemas of the streams.
 
 Law: a result has the columns of the streams in order (a name that is taken gets the stream's name
-as suffix) and `_importance`. No engine is needed to know them. While the columns of a stream are
-not known, nor are those of results, and there are none.
+as suffix), `_importance` and, of a sampled join, `_weight`. No engine is needed to know them. While
+the columns of a stream are not known, nor are those of results, and there are none.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import pyarrow as pa
 from tidegate.binding.binding import Binding
 from tidegate.columns.storage import declared
 from tidegate.spec import JoinSpec
+from tidegate.spec.policy import is_sampling
 
 _OWN = ("_importance", "_weight")
 
@@ -39,10 +40,13 @@ def result_schema(spec: JoinSpec, schemas: Mapping[str, pa.Schema]) -> pa.Schema
     >>> result_schema(spec, {"left": columns, "right": columns}).names
     ['t', 'k', 't_right', 'k_right', '_importance']
     """
-    return schema_of(spec.streams, bind(spec, schemas).schemas)
+    is_sampled = is_sampling(spec.policy_choice)
+    return schema_of(spec.streams, bind(spec, schemas).schemas, is_sampled)
 
 
-def schema_of(streams: Sequence[str], schemas: Sequence[pa.Schema | None]) -> pa.Schema:
+def schema_of(
+    streams: Sequence[str], schemas: Sequence[pa.Schema | None], is_sampled: bool = False
+) -> pa.Schema:
     """The same from schemas that were checked already."""
     if None in schemas:
         return pa.schema([])
@@ -55,4 +59,5 @@ def schema_of(streams: Sequence[str], schemas: Sequence[pa.Schema | None]) -> pa
                 label = f"{label}_{name}"
             taken.add(label)
             fields.append(field.with_name(label))
-    return pa.schema([*fields, pa.field("_importance", pa.float64())])
+    own = _OWN if is_sampled else _OWN[:1]
+    return pa.schema([*fields, *[pa.field(name, pa.float64()) for name in own]])

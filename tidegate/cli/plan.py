@@ -82,6 +82,14 @@ WithinSample = Annotated[
 Calibrate = Annotated[
     bool, typer.Option("--calibrate", help="Measure this machine's weights and keep them.")
 ]
+AggregateToSample = Annotated[
+    str | None,
+    typer.Option(
+        "--aggregate",
+        metavar="TEXT",
+        help="Say which sampling policy estimates it best, such as 'avg(price)'; needs --memory.",
+    ),
+]
 ChartFile = Annotated[
     Path | None,
     typer.Option("--chart", metavar="FILE", help="Draw the plan: .svg, .png, .html or .json."),
@@ -105,6 +113,7 @@ def plan(
     on: OnSample = None,
     time: TimeSample = None,
     within: WithinSample = None,
+    aggregate: AggregateToSample = None,
     calibrate: Calibrate = False,
     chart: ChartFile = None,
     json: arguments.Json = False,
@@ -122,6 +131,8 @@ def plan(
           --memory 40000
       tidegate plan views.parquet clicks.parquet --on ad --time at \\
           --within "10 minutes" --chart plan.svg
+      tidegate plan views.parquet clicks.parquet --on ad --time at \\
+          --within "10 minutes" --memory 1000 --aggregate "avg(price)"
       tidegate plan --calibrate
     """
     told = {"--windows": windows, "--rates": rates, "--keys": keys, "--selectivity": selectivity}
@@ -136,6 +147,7 @@ def plan(
         "service_rate": service_rate,
         "least_rates": least_rates,
         "row_bytes": row_bytes,
+        "aggregate": aggregate,
     }
     if any(value is not None for value in files.values()):
         options |= _samples(files, told)
@@ -235,6 +247,7 @@ def as_json(plan: Plan) -> dict[str, Any]:
         "winners": [asdict(each) for each in plan.winners],
         "workload": asdict(plan.workload),
         "weights": asdict(plan.weights),
+        "sampling": None if plan.sampling is None else asdict(plan.sampling),
         "notes": list(plan.notes),
     }
 

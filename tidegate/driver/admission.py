@@ -18,13 +18,23 @@ from tidegate.driver.observing import importance_of, key_of, settle_key
 from tidegate.driver.prefetching import warm_victim
 from tidegate.estimate import age_curve, frequency
 from tidegate.index import inverted, trees
-from tidegate.shed import ages, budget, members, standing_patterns, tiers, victims, worth
+from tidegate.shed import (
+    ages,
+    budget,
+    members,
+    sampling,
+    standing_patterns,
+    tiers,
+    victims,
+    worth,
+)
 from tidegate.shed.shed_records import (
     ARRIVAL_ORDER,
     BY_AGE,
     BY_KEY,
     CUMULATIVE,
     RANDOM,
+    UNIFORM,
     VALUE,
 )
 from tidegate.state.indexes import enter_index
@@ -34,6 +44,7 @@ from tidegate.windows import lifetime
 
 DONE, NEED_SLOTS, NEED_NODES, NEED_ARENA, NEED_OUTPUT, NEED_RARE, NEED_PLACES = range(7)
 NO_VISITOR = -1
+SPARED = -3  # a victim that a sample needs after all
 LAST = 2  # precedence of a monitor: it goes after all others
 
 
@@ -171,7 +182,12 @@ def admit_under_budget(state, shed, arrivals, output, stream, arrival, visitor):
         slot = visitor
         if visitor < 0:
             slot = settle(state, arrivals, stream, arrival, state.gate[0].order - 1)
+        if shed.rule[0].kind == UNIFORM:  # to make room, it may have given up a result
+            priority = shed.samples.levels[state.lanes[stream].account].priority
         charge(state, shed, stream, slot, key, size, priority, basis, monitor)
+        if sampling.is_sampled(shed):
+            account = state.lanes[stream].account
+            sampling.settle(shed, state.lanes, state.accounts, account, slot)
     else:
         turn_away(state, shed, arrivals, output, stream, arrival, visitor, REFUSED)
         if monitor >= 0:
@@ -187,7 +203,14 @@ def appraise(state, shed, arrivals, stream, arrival, key, size):
     moment = shed.queues[stream].now
     # Of an instant's tuples in a count window, only the last is as young as the window.
     born = moment if state.lanes[stream].is_time_window else state.lanes[stream].taken - 1
-    if rule[0].standing == BY_AGE:
+    if sampling.is_sampled(shed):
+        is_timed = state.lanes[0].is_time_window or state.lanes[1].is_time_window
+        taken = sampling.taken_in_all(state.lanes)
+        priority, basis = sampling.appraise(
+            shed, state.lanes, state.accounts, state.gate[0].seed, stream, taken - 1, key,
+            state.gate[0].clock if is_timed else taken,
+        )  # fmt: skip
+    elif rule[0].standing == BY_AGE:
         stage = ages.stage_of(shed.stages, stream, born, moment)
         priority, basis = ages.rank(shed.stages, stream, stage, order)
     else:
@@ -274,18 +297,56 @@ def make_room(state, shed, output, stream, size, priority, basis, needs_slot):
     """Evict victims until the arrival fits; False if the arrival is refused instead."""
     account = state.accounts[state.lanes[stream].account]
     stays = size <= account.capacity
+    if sampling.is_sampled(shed):
+        stays = stays and priority != sampling.NOT_WANTED
     while stays and account.used + size > account.capacity:
         slot = victim_for(state, shed, stream, priority, basis)
+        if sampling.is_sampled(shed):
+            slot, priority = thin(state, shed, stream, stream, slot, priority)
         stays = slot != budget.REFUSED
-        if stays:
+        if stays and slot != SPARED:
             evict(state, shed, output, slot)
     while stays and needs_slot and state.pool[0].unused == 0:
         lane = crowded(state, stream)
-        slot = victim_for(state, shed, lane, priority if lane == stream else np.inf, basis)
+        asked = priority if lane == stream else np.inf
+        slot = victim_for(state, shed, lane, asked, basis)
+        if sampling.is_sampled(shed):
+            slot, asked = thin(state, shed, stream, lane, slot, asked)
+            priority = asked if lane == stream else priority
         stays = slot != budget.REFUSED
-        if stays:
+        if stays and slot != SPARED:
             evict(state, shed, output, slot)
     return stays
+
+
+@part
+def thin(state, shed, stream, lane, slot, priority):
+    """A sample gets smaller: the priority of its victim becomes a threshold for all others.
+
+    Under `uniform` the victim gives up the result that it wants; it stays (SPARED) if it wants a
+    later one. Returns who goes, and the priority of the arrival.
+    """
+    seed, order = state.gate[0].seed, state.gate[0].order - 1
+    account = state.lanes[lane].account
+    threshold = priority if slot == budget.REFUSED else shed.members.priority[slot]
+    if threshold < np.inf:
+        sampling.raise_to(shed, state.lanes, account, order, threshold)
+        if shed.rule[0].kind == UNIFORM and threshold > sampling.CERTAIN:
+            if slot != budget.REFUSED:
+                note = shed.members.notes[slot]
+                again = sampling.next_want(shed, seed, np.int64(note.stream), slot, threshold)
+                if again != sampling.NOT_WANTED:
+                    shed.members.priority[slot] = again
+                    slot = np.int64(SPARED)
+            else:
+                number = sampling.taken_in_all(state.lanes) - 1
+                again = sampling.arrival_wants(
+                    shed, seed, stream, number, state.lanes[stream].account, threshold
+                )
+                if again != sampling.NOT_WANTED:
+                    priority = again
+                    slot = np.int64(SPARED)
+    return slot, priority
 
 
 @kernel

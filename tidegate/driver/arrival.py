@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from tidegate.compiled.kernel import inlined, kernel
 from tidegate.driver.admission import DONE, NEED_OUTPUT, NO_VISITOR, admit, missing_room, take
-from tidegate.driver.leaving import expire
+from tidegate.driver.leaving import expire, want_again
 from tidegate.driver.limiting import learn
 from tidegate.driver.meeting import emit, find, matched
 from tidegate.driver.observing import produced, see
@@ -58,7 +58,7 @@ def run(state, shed, arrivals, work, many, output):
             if missing != DONE:
                 return missing
             find(state, arrivals, work, many, stream, arrival, ANYBODY)
-        if not emit(state, arrivals, work, many, output, stream, arrival, ANYBODY):
+        if not emit(state, shed, arrivals, work, many, output, stream, arrival, ANYBODY):
             return NEED_OUTPUT
         learn(state, state.throttle, arrivals, work, stream, arrival)
         take(state, stream)
@@ -66,6 +66,7 @@ def run(state, shed, arrivals, work, many, output):
             see(state, shed, arrivals, stream, arrival)
             produced(shed, arrivals, arrival, progress[MATCHES])
             matched(state, shed, arrivals, arrival, work, many, stream, ANYBODY)
+            want_again(state, shed, work, output, 1 - stream, progress[MATCHES])
         admit(state, shed, arrivals, output, stream, arrival, NO_VISITOR)
         progress[FOUND] = NOTHING_FOUND
         lifetime.note_peak(state.pool, state.lanes[stream])

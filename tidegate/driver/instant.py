@@ -31,7 +31,7 @@ from tidegate.driver.admission import (
 from tidegate.driver.arrival import in_time
 from tidegate.driver.existence import note_together
 from tidegate.driver.ghosts import call_back, dismiss
-from tidegate.driver.leaving import expire
+from tidegate.driver.leaving import expire, want_again
 from tidegate.driver.meeting import emit, find, matched
 from tidegate.driver.observing import produced, see
 from tidegate.driver.probing import EARLIER, NEWCOMERS
@@ -138,7 +138,7 @@ def run(state, shed, arrivals, work, many, output):
                     if missing != DONE:
                         return missing
                 find(state, arrivals, work, many, stream, arrival, whom)
-            if not emit(state, arrivals, work, many, output, stream, arrival, whom):
+            if not emit(state, shed, arrivals, work, many, output, stream, arrival, whom):
                 return NEED_OUTPUT
             if phase == PAIRS:
                 slot = visit(state, arrivals, stream, arrival)
@@ -149,5 +149,6 @@ def run(state, shed, arrivals, work, many, output):
                 produced(shed, arrivals, arrival, progress[MATCHES])
                 if phase == MEET:  # newcomers that meet inside the instant are no members yet
                     matched(state, shed, arrivals, arrival, work, many, stream, whom)
+                    want_again(state, shed, work, output, 1 - stream, progress[MATCHES])
             progress[FOUND] = NOTHING_FOUND
         progress[PLACE] += 1

@@ -10,8 +10,8 @@ from __future__ import annotations
 import numpy as np
 
 from tidegate.compiled.kernel import inlined, kernel, part, step
-from tidegate.shed import budget, learning, members
-from tidegate.shed.shed_records import AGE
+from tidegate.shed import budget, learning, members, sampling
+from tidegate.shed.shed_records import AGE, UNIFORM
 from tidegate.state.indexes import leave_index
 from tidegate.state.join_state import DEPARTURES
 from tidegate.throttle import ring
@@ -89,3 +89,13 @@ def expire_by_count(state, shed, output, stream):
 def expire_now(state, shed, output):
     """Remove what is dead at the watermark, without an arrival."""
     expire(state, shed, output)
+
+
+@step
+def want_again(state, shed, work, output, stream, count):
+    """The members in `work.found` have given results to a uniform sample; who wants none goes."""
+    if shed.rule[0].kind == UNIFORM:
+        for k in range(count):
+            slot = work.found[k]
+            if not sampling.wants_another(shed, state.lanes, state.gate[0].seed, slot):
+                leave(state, shed, output, stream, slot, EVICTED)

@@ -21,10 +21,10 @@ def find(state, arrivals, work, many, stream, arrival, whom):
 
 
 @step
-def emit(state, arrivals, work, many, output, stream, arrival, whom):
+def emit(state, shed, arrivals, work, many, output, stream, arrival, whom):
     """Turn those that match into results; False if the output is full before the last."""
     if many is None:
-        done = probing.emit(state, arrivals, work, output, stream, arrival, whom)
+        done = probing.emit(state, shed, arrivals, work, output, stream, arrival, whom)
     elif state.gate[0].only_counts:
         counting_many.count(state, arrivals, work, many, stream, arrival, whom)
         done = True

@@ -11,7 +11,7 @@ import numpy as np
 from tidegate.compiled.kernel import inlined, part, step
 from tidegate.estimate import frequency, importance
 from tidegate.shed import learning, split, standing_patterns, victims
-from tidegate.shed.shed_records import ARRIVAL_ORDER, CUMULATIVE, OUTPUT, VALUE
+from tidegate.shed.shed_records import ARRIVAL_ORDER, CUMULATIVE, EQ_CLUSTER, OUTPUT, VALUE
 
 
 @inlined
@@ -88,6 +88,8 @@ def see_key(state, shed, arrivals, stream, arrival, moment):
     # A count window of no tuples never holds the arrival, not even until the next one comes.
     lives = state.lanes[stream].is_time_window or state.lanes[stream].window > 0
     learning.count_in(shed, stream, moment, key, lives)
+    if rule[0].kind >= EQ_CLUSTER and key != frequency.NO_KEY:
+        shed.samples.sums[1] += frequency.count_of(book.counts, key, 1 - stream)
 
 
 @inlined

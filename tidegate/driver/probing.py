@@ -15,6 +15,7 @@ from tidegate.binding.spec_records import HASH, INVERTED
 from tidegate.compiled.kernel import step
 from tidegate.driver.limiting import looked_at
 from tidegate.estimate.importance import combined
+from tidegate.shed import sampling
 from tidegate.state.join_state import FOUND, GROUP_ORDER, MATCHES, NEXT_FOUND, RESULTS
 
 ANYBODY, NEWCOMERS, EARLIER = range(3)  # whom an arrival meets: see `instant`
@@ -35,9 +36,10 @@ def find(state, arrivals, work, stream, arrival):
 
 
 @step
-def emit(state, arrivals, work, output, stream, arrival, whom):
+def emit(state, shed, arrivals, work, output, stream, arrival, whom):
     """Turn the candidates that match into results; False if the output is full before the last.
 
+    A join that samples leaves out those that its sample does not want (`shed.sampling`).
     The matches are moved to the front of `work.found`, where `progress[MATCHES]` counts them.
     """
     other = 1 - stream
@@ -83,6 +85,16 @@ def emit(state, arrivals, work, output, stream, arrival, whom):
             state.thetas, state.values, slot, arrivals.values, arrival, stream == 0
         ):
             continue
+        if shed is not None:
+            if sampling.is_sampled(shed):
+                weight = 1.0  # newcomers that meet inside their instant are certain
+                if whom != NEWCOMERS:
+                    weight = sampling.take_result(shed, state.lanes, state.gate[0].seed, slot)
+                if weight == 0.0:
+                    continue
+                shed.samples.sums[0] += weight
+                if writes:
+                    output.weight[results] = weight
         work.found[matches] = slot
         matches += 1
         if writes:

@@ -36,7 +36,8 @@ from tidegate.engine.throttling import check_cpu, throttle_stats
 from tidegate.estimate.importance import of_ones
 from tidegate.shed import recipes
 from tidegate.shed.shed_records import BY_AGE
-from tidegate.spec import JoinSpec, TidegateError
+from tidegate.spec import Equal, JoinSpec, TidegateError
+from tidegate.spec.policy import is_sampling
 from tidegate.state import arrays, byte_budget, join_state, shed_arrays
 from tidegate.state.join_state import (
     ALL_AGES,
@@ -58,6 +59,11 @@ SLACK, SLACK_IN_TUPLES = 1 / 2, 1 / 3
 
 def check_supported(spec: JoinSpec) -> None:
     """An error if this version cannot run such a join."""
+    if is_sampling(spec.policy_choice) and len(spec.streams) != 2:
+        raise TidegateError(
+            f"policy {spec.policy_choice.name!r} samples joins of two streams, and streams "
+            f"{spec.streams!r} are {len(spec.streams)}; give another policy"
+        )
     if len(spec.streams) > 2 and spec.memory is not None:
         recipes.check_for_many(spec.policy_choice)
     check_cpu(spec)
@@ -346,8 +352,7 @@ class JoinEngine:
         output = self._results.room(scratch)
         drive = self._driver()
         if self._state.gate[0].order + len(arrivals.time) > arrays.MOST_ORDERS:
-            arrays.renumber(self._state)
-            shed_arrays.follow_orders(self._shed)
+            shed_arrays.renumber(self._shed, self._state)
         need = -1
         while need != admission.DONE:
             need = int(drive(self._state, self._shed, arrivals, work, many, output))
@@ -519,6 +524,11 @@ class JoinEngine:
             "memory_bytes": self._bytes_now(),
             "memory_bytes_peak": max(self._bytes_peak, self._bytes_now()),
         }
+        if self._shed is not None and is_sampling(self.spec.policy_choice):
+            estimated, expected = self._shed.samples.sums.tolist()
+            stats["rows_estimated"] = estimated
+            if self._shed.rule[0].keyed and all(isinstance(p, Equal) for p in self.spec.predicates):
+                stats["rows_expected"] = expected
         per_stream = {
             "rows_in": self._rows_in,
             "rejected": [counter.total() for counter in self._rejected],

@@ -23,6 +23,7 @@ from tidegate.columns.storage import some_rows
 from tidegate.compiled.layout import Records
 from tidegate.compiled.scratch import Scratch
 from tidegate.estimate.importance import of_ones
+from tidegate.spec.policy import is_sampling
 from tidegate.state.join_state import RESULTS, Output
 
 OUTPUT_ROOM = 1 << 18  # results of one piece, at most; larger pieces are not made faster
@@ -35,7 +36,8 @@ class Results:
     """Makes the result tables of one engine."""
 
     def __init__(self, binding: Binding, payloads: Sequence[Payload | None]) -> None:
-        self.schema = schema_of(binding.spec.streams, binding.schemas)
+        self._sampled = is_sampling(binding.spec.policy_choice)
+        self.schema = schema_of(binding.spec.streams, binding.schemas, self._sampled)
         self._binding = binding
         self._payloads = payloads
         self._importance = np.zeros(0)
@@ -73,6 +75,7 @@ class Results:
         return Output(
             rows=scratch.array("rows of results", streams * size, np.int64).reshape(streams, size),
             importance=scratch.array("importance of results", size, np.float64),
+            weight=scratch.array("weight of results", size if self._sampled else 1, np.float64),
             left=np.empty((0, 3), np.int64),
             filled=np.zeros(2, np.int64),
         )
@@ -96,7 +99,11 @@ class Results:
             importance = output.importance[begin:end].copy()
         else:
             importance = self._same_importance(end - begin, gate.combine)
-        table = pa.Table.from_arrays([*columns, pa.array(importance)], schema=self.schema)
+        columns.append(pa.array(importance))
+        if self._sampled:
+            weight = output.weight[begin:end].copy() if gate.limited else np.ones(end - begin)
+            columns.append(pa.array(weight))
+        table = pa.Table.from_arrays(columns, schema=self.schema)
         return self._without_false_matches(table, parts, importance, gate)
 
     def _gathered(self, rows: Sequence[NDArray[np.int64]]) -> list[list[pa.ChunkedArray]]:

@@ -16,7 +16,7 @@ import pyarrow as pa
 from tidegate.engine import snapshot_checks
 from tidegate.estimate import frequency, match_rate
 from tidegate.shed import standing_patterns
-from tidegate.shed.shed_records import ARRIVAL_ORDER, VALUE, Shed
+from tidegate.shed.shed_records import ARRIVAL_ORDER, EQ_CLUSTER, VALUE, Shed
 from tidegate.state import join_state, shed_arrays
 from tidegate.state.join_state import State
 from tidegate.windows.lifetime import NOT_CHARGED, NOT_INDEXED
@@ -33,6 +33,8 @@ _RATES = (
     "clock",
 )  # fmt: skip
 _WATCH = ("alive", "lives", "waited", "known")
+_LEVELS = ("start", "peak", "reviewed", "begun")
+_WANTS = ("skip", "left", "draws")
 
 
 def _parts(shed: Shed) -> dict[str, Any]:
@@ -52,6 +54,9 @@ def _parts(shed: Shed) -> dict[str, Any]:
     if shed.rule[0].kind == VALUE:
         parts |= {f"importances.{name}": part for name, part in shed.importances._asdict().items()}
         parts |= {f"rates.{name}": getattr(shed.rates, name) for name in _RATES}
+    if shed.rule[0].kind >= EQ_CLUSTER:
+        parts |= {f"levels.{name}": shed.samples.levels[name] for name in _LEVELS}
+        parts["samples.sums"] = shed.samples.sums
     return parts
 
 
@@ -91,7 +96,26 @@ def _log_of(shed: Shed, stream: int) -> Any:
     return shed.frequency.log[stream, lines]
 
 
-def dump(shed: Shed) -> pa.Table:
+def _sampled(shed: Shed, state: State) -> dict[str, Any]:
+    """What a sample knows of its tuples. Thresholds as they are now: steps are not kept."""
+    samples, notes = shed.samples, shed.members.notes
+    slots = np.flatnonzero(notes.monitor != NOT_CHARGED)
+    floor = samples.floor[slots]
+    accounts = state.lanes.account[notes.stream[slots]]
+    for account, level in enumerate(samples.levels):
+        steps = samples.steps[account, : level.steps]
+        its = np.flatnonzero(accounts == account)
+        first = np.searchsorted(steps.order, notes.order[slots[its]])
+        its, first = its[first < level.steps], first[first < level.steps]
+        floor[its] = np.maximum(floor[its], steps.threshold[first])
+    parts = {"sampled.slot": slots, "sampled.floor": floor}
+    parts["sampled.number"] = samples.number[slots]
+    if len(samples.wants) > 1:
+        parts |= {f"sampled.{name}": samples.wants[name][slots] for name in _WANTS}
+    return parts
+
+
+def dump(shed: Shed, state: State) -> pa.Table:
     """All that was learned as a table."""
     parts = _parts(shed)
     if _counts_keys(shed):
@@ -102,6 +126,8 @@ def dump(shed: Shed) -> pa.Table:
             parts[f"exposed.{name}"] = shed.rates.exposed[name][parts["exposed.slot"]]
         if len(shed.rates.aged) > 1:
             parts["exposed.aged"] = shed.rates.aged[parts["exposed.slot"]]
+    if shed.rule[0].kind >= EQ_CLUSTER:
+        parts |= _sampled(shed, state)
     columns = {
         "name": pa.array(list(parts), pa.string()),
         "kind": pa.array([array.dtype.str for array in parts.values()], pa.string()),
@@ -138,6 +164,8 @@ def refill(shed: Shed, table: pa.Table, state: State, scale: int) -> Shed:
         standing_patterns.write_all(shed)
     if shed.rule[0].kind == VALUE:
         _expose(shed, saved, line)
+    if shed.rule[0].kind >= EQ_CLUSTER:
+        _sample_again(shed, saved, line)
     if scale != 1:
         _rescale(shed, state, scale)
     snapshot_checks.check_learned(shed, state, line, statistics)
@@ -160,10 +188,26 @@ def _expose(shed: Shed, saved: dict[str, Any], line: Any) -> None:
         rates.aged[slots] = aged
 
 
+def _sample_again(shed: Shed, saved: dict[str, Any], line: Any) -> None:
+    """What a sample knows of its tuples; their thresholds begin where they were."""
+    slots, samples = np.sort(line), shed.samples
+    snapshot_checks.require(np.array_equal(saved["sampled.slot"], slots), "slots are missing")
+    floor = saved["sampled.floor"]
+    snapshot_checks.require(bool((np.isfinite(floor) & (floor >= 0)).all()), "a weight is none")
+    samples.floor[slots] = floor
+    samples.number[slots] = saved["sampled.number"]
+    if len(samples.wants) > 1:
+        for name in _WANTS:
+            samples.wants[name][slots] = saved[f"sampled.{name}"]
+    samples.levels.steps = 0
+
+
 def _rescale(shed: Shed, state: State, scale: int) -> None:
     """Turn moments into finer units."""
     shed.rule["first"] *= scale
     shed.rule["faded"] *= scale
+    if state.lanes.is_time_window.any():
+        shed.samples.levels["reviewed"] *= scale
     valued = shed.rule[0].kind == VALUE
     for stream in range(len(shed.queues)):
         if state.lanes[stream].is_time_window:

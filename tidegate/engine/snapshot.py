@@ -158,7 +158,7 @@ def dump(
         with pa.ipc.new_stream(sink, table.schema) as writer:
             writer.write_table(table)
     if shed is not None:
-        table = saved_estimates.dump(shed)
+        table = saved_estimates.dump(shed, state)
         with pa.ipc.new_stream(sink, table.schema) as writer:
             writer.write_table(table)
     return _sealed(sink.getvalue())

@@ -21,6 +21,7 @@ from tidegate.planner.workload import Workload
 from tidegate.spec import TidegateError
 
 if TYPE_CHECKING:
+    from tidegate.planner.sampling_advice import SamplingAdvice
     from tidegate.spec import JoinSpec
 
 SHARES = (1.0, 0.9, 0.75, 0.5, 0.25, 0.1)
@@ -50,6 +51,8 @@ class Plan:
         are left with less memory or CPU, divided as planned and equally.
     winners
         The cheapest pair as the load moves from the second stream to the first.
+    sampling
+        Which sampling policy estimates the given `aggregate` best, and how well; None without one.
     """
 
     workload: Workload
@@ -69,6 +72,7 @@ class Plan:
     scarcer: Sequence[Mapping[str, Any]]
     winners: Sequence[Winner]
     time_unit: str = "second"
+    sampling: SamplingAdvice | None = None
     notes: Sequence[str] = field(default_factory=tuple)
 
     def __repr__(self) -> str:
@@ -105,6 +109,7 @@ def plan(
     row_bytes: float | None = None,
     bucket_size: float | None = None,
     node_size: int | None = None,
+    aggregate: str | None = None,
 ) -> Plan:
     """Plan a join from rates and windows, or from samples of its streams.
 
@@ -132,6 +137,9 @@ def plan(
         Bytes of a row as it comes; by default a key and a time.
     bucket_size, node_size
         Tuples in a hash bucket and entries in a tree node, with the paper's weights.
+    aggregate
+        What is to be estimated from a sampled join, such as "avg(price)": which sampling policy is
+        best for it. Needs samples of the streams, and `memory`.
 
     >>> plan(windows=(9500, 500), rates=(2, 998), weights="paper").best
     'TN'
@@ -149,6 +157,7 @@ def plan(
     _check_resources(memory, service_rate, row_bytes)
     bytes_each = KEY_AND_TIME_BYTES if row_bytes is None else row_bytes
     choice = choose(workload, chosen, structures, bytes_each)
+    advice = None if aggregate is None else _advice(streams, spec, memory, aggregate)
     return Plan(
         workload=workload,
         weights=chosen,
@@ -167,6 +176,7 @@ def plan(
         scarcer=scarcer(workload),
         winners=winners(workload, chosen, pairs(choice.considered)),
         time_unit=time_unit,
+        sampling=advice,
         notes=tuple(_notes(workload, chosen, choice.pair, choice.costs, row_bytes)),
     )
 
@@ -197,6 +207,19 @@ def _measured(
     sample = sample_of(streams, spec)
     names = (spec.streams[0], spec.streams[1])
     return sample.workload, sample.row_bytes, sample.time_unit, names
+
+
+def _advice(
+    streams: Mapping[str, Any] | None, spec: JoinSpec | None, memory: float | None, aggregate: str
+) -> SamplingAdvice:
+    from tidegate.planner.sampling_advice import sampling_advice
+
+    if streams is None or spec is None or memory is None:
+        raise TidegateError(
+            "a sampling policy is chosen from samples of both streams and a memory; give both, or "
+            "no aggregate"
+        )
+    return sampling_advice(streams, spec, memory, aggregate)
 
 
 def _check_resources(memory: Any, service_rate: Any, row_bytes: Any) -> None:

@@ -64,6 +64,8 @@ def facts(plan: Plan) -> list[tuple[str, str]]:
     ]
     if plan.output_rate is not None:
         said.append(("results", f"{number(plan.output_rate)} per {unit}"))
+    if plan.sampling is not None:
+        said.append(("sample", plan.sampling.sentence))
     held = f"{number(plan.state_rows)} rows, about {size(plan.state_bytes)}"
     said.append(("state", held))
     found = plan.allocation

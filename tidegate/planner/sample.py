@@ -47,9 +47,9 @@ def sample_of(streams: Mapping[str, Any], spec: JoinSpec) -> Sample:
             raise TidegateError(
                 f"stream {name!r} has no column {column!r}; it has {', '.join(table.column_names)}"
             )
-    moments = [_moments(t[c], c) for t, c in zip(tables, spec.time_columns, strict=True)]
+    moments = [moments_of(t[c], c) for t, c in zip(tables, spec.time_columns, strict=True)]
     in_seconds = _in_seconds(tables, spec)
-    predicate, keys = _keys(tables, spec)
+    predicate, keys = keys_of(tables, spec)
     rates, windows, distinct, kept = [], [], [], []
     for stream, (name, ticks) in enumerate(zip(spec.streams, moments, strict=True)):
         good = ~np.isnan(ticks) & ~np.isnan(keys[stream])
@@ -90,7 +90,7 @@ def _bytes(tables: list[pa.Table]) -> int:
     return int(sum(table.nbytes for table in tables))
 
 
-def _moments(column: pa.ChunkedArray, name: str) -> NDArray[np.float64]:
+def moments_of(column: pa.ChunkedArray, name: str) -> NDArray[np.float64]:
     """Times as seconds where they are timestamps, as they are where they are integers."""
     kind = column.type
     if pa.types.is_timestamp(kind):
@@ -101,7 +101,7 @@ def _moments(column: pa.ChunkedArray, name: str) -> NDArray[np.float64]:
     raise TidegateError(f"column {name!r} of type {kind} is no time; give timestamps or integers")
 
 
-def _keys(tables: list[pa.Table], spec: JoinSpec) -> tuple[Any, list[NDArray[np.float64]]]:
+def keys_of(tables: list[pa.Table], spec: JoinSpec) -> tuple[Any, list[NDArray[np.float64]]]:
     """The first predicate that an index can serve, and each row's key under it; NaN for none."""
     equals = [each for each in spec.predicates if isinstance(each, Equal)]
     bands = [each for each in spec.predicates if isinstance(each, Band)]

@@ -24,8 +24,10 @@ from tidegate.offline import key_sample
 from tidegate.offline.optimum import optimum as best_of
 from tidegate.planner import whatif_view
 from tidegate.planner.curves import observed_curve
+from tidegate.shed.recipes import check_for_many
 from tidegate.shed.recipes import policies as known_policies
 from tidegate.spec import JoinSpec, Theta, TidegateError
+from tidegate.spec.policy import is_sampling
 from tidegate.spec.units import require_name
 
 TARGETS = (0.90, 0.95, 0.99)
@@ -178,7 +180,7 @@ class _Counter:
 
 def _chosen_policies(policies: Iterable[Any] | None, spec: JoinSpec) -> dict[str, Any]:
     if policies is None:
-        names = [name for name in known_policies() if name != "auto"]
+        names = [name for name in known_policies() if _can_be_tried(name, spec)]
         if spec.importance_columns is None:
             names = [name for name in names if name not in _WEIGHED]
         return {name: name for name in names}
@@ -194,6 +196,19 @@ def _chosen_policies(policies: Iterable[Any] | None, spec: JoinSpec) -> dict[str
     if not found:
         raise TidegateError("policies is empty; give at least one, or none for all")
     return found
+
+
+def _can_be_tried(name: str, spec: JoinSpec) -> bool:
+    """Samples are for aggregates, `auto` is one of the others, and some are for two streams."""
+    policy = spec.replace(policy=name).policy_choice
+    if name == "auto" or is_sampling(policy):
+        return False
+    try:
+        if len(spec.streams) > 2:
+            check_for_many(policy)
+    except TidegateError:
+        return False
+    return True
 
 
 def _budgets(memory: Any) -> list[int]:

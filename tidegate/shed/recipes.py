@@ -21,6 +21,9 @@ from tidegate.spec.policy import PARAMETERS, check
 _AUTO = "value"
 
 
+NOT_TOLD = -1.0
+
+
 class Recipe(NamedTuple):
     """How the driver treats a policy; the numbers of `shed_records.RULE`."""
 
@@ -45,6 +48,9 @@ _RECIPES = {
     "value": Recipe(shed_records.VALUE, BY_TUPLE, keyed=True, aged=True),
     "additive": Recipe(shed_records.ADDITIVE, BY_KEY, keyed=True),
     "multiplicative": Recipe(shed_records.MULTIPLICATIVE, BY_KEY, keyed=True),
+    "eq-cluster": Recipe(shed_records.EQ_CLUSTER, BY_TUPLE),
+    "pps-cluster": Recipe(shed_records.PPS_CLUSTER, BY_TUPLE, keyed=True),
+    "uniform": Recipe(shed_records.UNIFORM, BY_TUPLE, keyed=True),
     "cumulative": Recipe(shed_records.CUMULATIVE, BY_TUPLE, keyed=True),
 }
 
@@ -98,9 +104,12 @@ def fade_of(policy: Policy) -> float:
 
 
 def weights_of(policy: Policy) -> tuple[float, float, float]:
-    """alpha, beta and delta of ojewole2006, section 3.2; DGL is the cumulative form."""
+    """alpha, beta and delta of ojewole2006, section 3.2; DGL is the cumulative form. Of `uniform`
+    alpha is the margin, and the others are the matches that each stream can expect."""
     if policy.name == "dgl":
         return 1.0, float(policy.get("gain", 0.1)), float(policy.get("decay", 0.99))
+    if policy.name == "uniform":
+        return float(policy.get("margin", 2.0)), NOT_TOLD, NOT_TOLD
     delta = 0.99 if policy.get("form") == "cumulative" else 0.0
     return (
         float(policy.get("alpha", 1.0)),

@@ -21,15 +21,16 @@ from tidegate.estimate.patterns import Patterns
 from tidegate.shed.ages import Stages
 from tidegate.shed.members import Members
 from tidegate.shed.queue import Heaps
+from tidegate.shed.sample_records import Samples
 
 # How members stand: one by one, by key, or by age. It decides what a change of worth moves.
 BY_TUPLE, BY_KEY, BY_AGE = range(3)
 
-# How the priority of a tuple is made.
+# How the priority of a tuple is made; those from EQ_CLUSTER on sample (`shed.sampling`).
 (
     RANDOM, RECENT, UNTIL_EXPIRY, PROB, OUTPUT, SIMP, SIMPPROB, DIMPPROB, ADDITIVE, MULTIPLICATIVE,
-    CUMULATIVE, AGE, VALUE, ARRIVAL_ORDER,
-) = range(14)  # fmt: skip
+    CUMULATIVE, AGE, VALUE, ARRIVAL_ORDER, EQ_CLUSTER, PPS_CLUSTER, UNIFORM,
+) = range(17)  # fmt: skip
 
 RULE = np.dtype(
     [
@@ -101,3 +102,4 @@ class Shed(NamedTuple):
     importances: Importances
     rates: MatchRate
     patterns: Patterns
+    samples: Samples

@@ -74,8 +74,9 @@ def window_join(
     -------
     DataFrame
         The streams' columns in order (a clash gets the stream's name as suffix), `_importance`,
-        and `result_time` where asked. A streaming result is for the output mode append. Where
-        `foreachBatch` reads it more than once, persist it first: every reading joins again.
+        `_weight` under a sampling policy, and `result_time` where asked. A streaming result is for
+        the output mode append. Where `foreachBatch` reads it more than once, persist it first:
+        every reading joins again.
 
     Example
     -------

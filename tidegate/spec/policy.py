@@ -44,15 +44,25 @@ PARAMETERS: dict[str, tuple[str, ...]] = {
     "arrival-order": ("fade",),
     "value": ("frequencies", "curve", "bucket"),
     "auto": (),
+    "uniform": ("fraction", "margin", "matches"),
+    "eq-cluster": (),
+    "pps-cluster": (),
     "priority": ("form", "alpha", "beta", "delta", "statistics"),
 }
 # A family of policies, which means nothing without its form: only the constructor makes one.
 FAMILIES = ("priority",)
+# Those that keep a random sample of the join, with a weight for each result.
+SAMPLING = ("uniform", "eq-cluster", "pps-cluster")
 
 
 def policy_names() -> tuple[str, ...]:
     """The names that `JoinSpec(policy=...)` takes."""
     return tuple(name for name in PARAMETERS if name not in FAMILIES)
+
+
+def is_sampling(policy: Policy) -> bool:
+    """Does a join with this policy give a random sample, whose results have weights?"""
+    return policy.name in SAMPLING
 
 
 def with_bucket(policy: Policy, streams: Sequence[str], windows: Sequence[Window]) -> Policy:
@@ -223,6 +233,47 @@ def auto() -> Policy:
 
 
 @explained()
+def uniform(
+    fraction: float | None = None,
+    margin: float = 2.0,
+    matches: float | Mapping[str, float] | None = None,
+) -> Policy:
+    """Every result is in the sample with the same probability, independently (srivastava2004, 4.2).
+
+    A tuple is kept until the last of its results that the sample wants. That takes a guess of how
+    many it will have: results beyond the guess are never sampled, which is a bias. `eq_cluster` and
+    `pps_cluster` have none.
+
+    Parameters
+    ----------
+    fraction
+        The probability; above 0, at most 1. None lets it follow the memory. Where a given fraction
+        does not fit into the memory, later results of retained tuples get a smaller one, and a
+        larger weight.
+    margin
+        How many standard deviations (of a Poisson number) the guess lies above the mean; 0 or
+        more. More costs memory, less makes the bias greater.
+    matches
+        The mean number of results that a tuple waits for, one number or one by stream: the age
+        model, for streams such as orders and their parts, whose keys are new each time. None
+        takes the matches in the opposite window: the frequency model.
+    """
+    return _checked("uniform", fraction=fraction, margin=margin, matches=matches)
+
+
+@explained()
+def eq_cluster() -> Policy:
+    """Tuples are retained by chance, with all their results (srivastava2004, section 4.3)."""
+    return Policy.of("eq-cluster")
+
+
+@explained()
+def pps_cluster() -> Policy:
+    """The same, each tuple with a probability proportional to the matches that it can expect."""
+    return Policy.of("pps-cluster")
+
+
+@explained()
 def priority(
     form: Form,
     alpha: float = 1.0,
@@ -268,7 +319,14 @@ def check(policy: Policy) -> None:
         require_name(policy.get("statistics", "window"), STATISTICS, f"{where} statistics")
     if policy.name == "priority":
         require_name(policy.get("form"), FORMS, f"{where} form")
-    for name in ("gain", "alpha", "beta", "delta", "decay"):
+    fraction = policy.get("fraction")
+    if fraction is not None and not 0 < require_number(fraction, f"{where} fraction") <= 1:
+        raise SpecError(f"{where} fraction {fraction!r} is none; give above 0, at most 1")
+    told = policy.get("matches")
+    for number in told.values() if isinstance(told, Mapping) else () if told is None else (told,):
+        if require_number(number, f"{where} matches") < 0:
+            raise SpecError(f"{where} matches {number!r} is negative; give 0 or more")
+    for name in ("gain", "alpha", "beta", "delta", "decay", "margin"):
         number = policy.get(name)
         if number is not None and require_number(number, f"{where} {name}") < 0:
             raise SpecError(f"{where} {name} {number!r} is negative; give 0 or more")

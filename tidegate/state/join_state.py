@@ -51,6 +51,7 @@ class Output(NamedTuple):
 
     rows: NDArray[np.int64]  # [stream, result]
     importance: NDArray[np.float64]
+    weight: NDArray[np.float64]  # of a sampled join
     left: NDArray[np.int64]  # [departure, (stream, address, why)]; empty unless they are reported
     filled: NDArray[np.int64]  # how much of it is in use: see RESULTS, DEPARTURES
 

@@ -18,12 +18,24 @@ from tidegate.compiled import layout
 from tidegate.compiled.kernel import kernel
 from tidegate.compiled.layout import records
 from tidegate.estimate import age_curve, frequency, importance, match_rate, patterns
-from tidegate.shed import ages, budget, members, queue, recipes, shed_records, tiers, victims
+from tidegate.shed import (
+    ages,
+    budget,
+    members,
+    queue,
+    recipes,
+    sample_records,
+    sampling,
+    shed_records,
+    tiers,
+    victims,
+)
 from tidegate.shed.groups import GROUP
 from tidegate.shed.shed_records import BY_AGE, BY_KEY, BY_TUPLE, QUEUE, RULE, Shed
 from tidegate.spec import JoinSpec, TidegateError
 from tidegate.spec.options import Policy
 from tidegate.spec.units import parse_window
+from tidegate.state import arrays
 from tidegate.state.join_state import State
 from tidegate.state.settings import capacities
 from tidegate.windows.lifetime import NOT_CHARGED, ORDINARY
@@ -83,6 +95,7 @@ def shed_of(spec: JoinSpec, binding: Binding, state: State) -> Shed | None:
         importances=importance.empty(streams),
         rates=_rates(recipe, streams, buckets, columns, state),
         patterns=patterns.empty(streams, by_pattern, recipes.fade_of(policy)),
+        samples=_samples(recipe, policy, streams, slots),
     )
     shed.queues.scale = shed.queues.factor = 1.0
     if by_heap:
@@ -101,7 +114,7 @@ def _needs(spec: JoinSpec, recipe: recipes.Recipe, state: State) -> members.Need
     kind, weighed = recipe.kind, bool(state.gate[0].has_importance)
     timed = kind in (shed_records.ADDITIVE, shed_records.MULTIPLICATIVE)
     ranked = (shed_records.SIMP, shed_records.SIMPPROB, shed_records.DIMPPROB, shed_records.VALUE)
-    has_bases = timed or (weighed and kind in ranked)
+    has_bases = timed or (weighed and kind in ranked) or kind == shed_records.PPS_CLUSTER
     by_key, by_age = recipe.standing == BY_KEY, recipe.standing == BY_AGE
     return members.Needs(
         priority=recipe.standing == BY_TUPLE or kind == shed_records.ARRIVAL_ORDER,
@@ -136,12 +149,27 @@ def _rule(
     rule.statistics = statistics
     rule.watched = recipe.aged and policy.get("curve") is None
     rule.alpha, rule.beta, rule.delta = recipes.weights_of(policy)
+    if recipe.kind == shed_records.UNIFORM and policy.get("matches") is not None:
+        rule.beta, rule.delta = map(float, _by_stream(spec, policy.get("matches"), "matches"))
     timed = state.lanes.window[state.lanes.is_time_window == 1]
     span = int(timed.max()) if len(timed) else int(state.lanes.window.sum())
     rule.fade_after = min(2**62, FADE_AFTER * span)
     rule.refresh = 1
-    rule.planned = spec.split == "auto"
+    # A sample has one currency for all streams: what its tuples drew.
+    rule.planned = spec.split == "auto" and recipe.kind < shed_records.EQ_CLUSTER
     return rule
+
+
+def _samples(
+    recipe: recipes.Recipe, policy: Policy, accounts: int, slots: int
+) -> sample_records.Samples:
+    return sample_records.empty(
+        accounts,
+        slots,
+        sampled=recipe.kind >= shed_records.EQ_CLUSTER,
+        uniform=recipe.kind == shed_records.UNIFORM,
+        fraction=float(policy.get("fraction", 0.0)),
+    )
 
 
 def log_lines(spec: JoinSpec) -> int:
@@ -344,7 +372,10 @@ def with_more_slots(shed: Shed, notes: Any) -> Shed:
     """The same with room for as many tuples as there are notes, which the join has grown."""
     slots, before = len(notes), len(shed.members.notes)
     notes.monitor[before:] = NOT_CHARGED
-    shed = shed._replace(members=members.grown(shed.members, notes))
+    shed = shed._replace(
+        members=members.grown(shed.members, notes),
+        samples=sample_records.grown(shed.samples, slots),
+    )
     if shed.rule[0].kind == shed_records.VALUE:
         shed = shed._replace(rates=match_rate.with_more_slots(shed.rates, slots))
     if shed.rule[0].standing != BY_AGE:
@@ -366,8 +397,11 @@ def with_even_queues(shed: Shed, slots: int) -> Shed:
     return shed._replace(heaps=heaps)
 
 
-def follow_orders(shed: Shed | None) -> None:
-    """Members have other orders than their entries say: write the queues again."""
+def renumber(shed: Shed | None, state: State) -> None:
+    """As `arrays.renumber`; queues and thresholds follow."""
+    if shed is not None and sampling.is_sampled(shed):
+        sampling.fold_all(shed, state.lanes)
+    arrays.renumber(state)
     if shed is not None and shed.rule[0].standing != BY_AGE:
         for stream in range(len(shed.queues)):
             victims.drop_dead(shed, stream)
@@ -381,7 +415,7 @@ def with_more_rare(shed: Shed) -> Shed:
 def slot_bytes(shed: Shed) -> int:
     """At most so many bytes go to one more slot, in all arrays that grow with the slots."""
     rule = shed.rule[0]
-    size = members.slot_bytes(shed.members)
+    size = members.slot_bytes(shed.members) + sample_records.slot_bytes(shed.samples)
     if rule.kind == shed_records.VALUE:
         size += match_rate.EXPOSED.itemsize + (8 if len(shed.rates.aged) > 1 else 0)
     if rule.standing != BY_AGE:

@@ -1,0 +1,172 @@
+"""Estimates and intervals of samples whose whole is known.
+
+Law: a 95 % interval covers the truth in 93 to 97 % of the samples, for counts, sums and averages,
+in groups too; where it would not, it is unknown. What cannot be answered is refused.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+from sampled_clusters import Whole, sample_of, whole_of
+
+import tidegate as tg
+from tidegate.sample import sums
+from tidegate.sample.tags import TAG_BITS, tagged, tags_of
+
+SAMPLES = 600
+POLICIES = ("uniform", "eq-cluster", "pps-cluster")
+AGGREGATES = ("count(*)", "sum(x)", "avg(x)")
+
+
+def intervals(whole: Whole, policy: str, share: float, by: str | None) -> dict[str, list[Any]]:
+    rng = np.random.default_rng(5)
+    found: dict[str, list[Any]] = {aggregate: [] for aggregate in AGGREGATES}
+    for _ in range(SAMPLES):
+        sample = sample_of(whole, policy, share, rng)
+        for aggregate in AGGREGATES:
+            found[aggregate] += tg.estimate(sample, aggregate, by=by).to_pylist()
+    return found
+
+
+def coverage(whole: Whole, aggregate: str, rows: list[dict[str, Any]]) -> float:
+    known = [row for row in rows if row["interval"] != "unknown"]
+    covered = [
+        row["low"] <= whole.truth(aggregate, row.get("group")) <= row["high"] for row in known
+    ]
+    return sum(covered) / len(covered)
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+@pytest.mark.parametrize(("clusters", "share"), [(2000, 0.1), (300, 0.3)])
+def test_intervals_cover_the_truth(policy: str, clusters: int, share: float) -> None:
+    whole = whole_of(clusters, seed=11)
+    for aggregate, rows in intervals(whole, policy, share, None).items():
+        truth = whole.truth(aggregate)
+        estimates = np.array([row["estimate"] for row in rows])
+        error = estimates.std() / math.sqrt(SAMPLES)
+        assert abs(estimates.mean() - truth) < 4 * error + 0.002 * truth, aggregate
+        assert 0.93 <= coverage(whole, aggregate, rows) <= 0.97, aggregate
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+def test_intervals_of_groups_cover_the_truth(policy: str) -> None:
+    whole = whole_of(2000, seed=12, groups=4)
+    for aggregate, rows in intervals(whole, policy, 0.1, "group").items():
+        assert 0.93 <= coverage(whole, aggregate, rows) <= 0.97, aggregate
+
+
+def test_rows_of_one_tuple_are_not_taken_for_independent() -> None:
+    """Errors that ignored the clusters would be far too small."""
+    whole = whole_of(1000, seed=13, between=100.0)
+    rng = np.random.default_rng(1)
+    rows = [
+        tg.estimate(sample_of(whole, "eq-cluster", 0.2, rng), "avg(x)").to_pylist()[0]
+        for _ in range(300)
+    ]
+    spread = np.std([row["estimate"] for row in rows])
+    assert np.mean([row["error"] for row in rows]) == pytest.approx(spread, rel=0.1)
+    sample = sample_of(whole, "eq-cluster", 0.2, rng)
+    naive_error = np.std(sample.column("x").to_numpy()) / math.sqrt(sample.num_rows)
+    assert spread > 1.8 * naive_error
+
+
+def test_a_group_that_is_too_small_is_unknown() -> None:
+    whole = whole_of(30, seed=14)
+    sample = sample_of(whole, "eq-cluster", 0.2, np.random.default_rng(2))
+    (row,) = tg.estimate(sample, "sum(x)").to_pylist()
+    assert row["interval"] == "unknown"
+    assert row["low"] is None is row["high"] is row["error"]
+    assert row["estimate"] > 0
+    (row,) = tg.estimate(sample.slice(0, 0), "count(*)").to_pylist()
+    assert (row["interval"], row["estimate"], row["rows"]) == ("unknown", None, 0)
+
+
+def test_a_sample_of_everything_is_exact() -> None:
+    table = pa.table({"x": [1.0, None, 3.0], "_weight": [1.0] * 3})
+    for aggregate, expected in (("count(*)", 3), ("count(x)", 2), ("sum(x)", 4), ("avg(x)", 2)):
+        (row,) = tg.estimate(table, aggregate).to_pylist()
+        assert (row["estimate"], row["low"], row["high"]) == (expected,) * 3
+        assert (row["interval"], row["error"], row["tuples"]) == ("exact", 0, 0)
+
+
+def test_stretches_of_time() -> None:
+    table = pa.table({"t": [1, 5, 9, -3], "t_right": [2, 14, 8, -1], "_weight": [1.0] * 4})
+    found = tg.estimate(table, "count(*)", every=10, time=["t", "t_right"])
+    assert found.column("window_start").to_pylist() == [-10, 0, 10]
+    assert found.column("estimate").to_pylist() == [1, 2, 1]
+    seconds = pa.table(
+        {"t": pa.array([1, 61, 62], pa.timestamp("s")), "_weight": pa.array([1.0] * 3)}
+    )
+    found = tg.estimate(seconds, "count(*)", every="1 minute", time="t").to_pylist()
+    assert [row["estimate"] for row in found] == [1, 2]
+    assert [row["window_start"].minute for row in found] == [0, 1]
+
+
+def test_tables_of_other_libraries() -> None:
+    sample = sample_of(whole_of(400, seed=15), "pps-cluster", 0.3, np.random.default_rng(3))
+    expected = tg.estimate(sample, "avg(x)", by="group")
+    found = tg.estimate(sample.to_pandas(), "avg(x)", by=["group"])
+    assert isinstance(found, pd.DataFrame)
+    assert pa.Table.from_pandas(found).to_pylist() == expected.to_pylist()
+    assert tg.estimate(pl.from_arrow(sample), "avg(x)", by="group").to_dicts() == (
+        expected.to_pylist()
+    )
+
+
+def test_small_differences_of_large_numbers() -> None:
+    sample = sample_of(whole_of(400, seed=16), "eq-cluster", 0.3, np.random.default_rng(3))
+    x = sample.column("x").to_numpy()
+    near, far = (
+        tg.estimate(sample.set_column(1, "x", pa.array(x + shift)), "avg(x)").to_pylist()[0]
+        for shift in (0.0, 1e9)
+    )
+    assert far["error"] == pytest.approx(near["error"], rel=1e-5)
+
+
+def test_tags() -> None:
+    weights = np.array([1.0, 1.7, 1.7, 2.0, 3.99, 1e9, 1.0000001])
+    names = np.array([5, 6, 7, 8, 2**TAG_BITS - 1, 9, 10], np.uint64)
+    marked = tagged(weights, names)
+    assert np.abs(marked / weights - 1).max() < 2.0**-24
+    expected = np.where(weights == 1, 0, names.astype(np.float64)) / 2**TAG_BITS
+    assert tags_of(marked).tolist() == expected.tolist()
+
+
+@pytest.mark.parametrize("freedom", [9, 15, 40, 1000])
+def test_quantiles_of_student(freedom: int) -> None:
+    draws = np.random.default_rng(4).standard_t(freedom, 400_000)
+    assert (np.abs(draws) <= sums.student(0.95, freedom)).mean() == pytest.approx(0.95, abs=0.002)
+
+
+GOOD = pa.table({"x": [1.0], "k": ["a"], "t": [1], "_weight": [1.0]})
+
+
+@pytest.mark.parametrize(
+    ("data", "options", "sentence"),
+    [
+        (GOOD, {"aggregate": "median(x)"}, "aggregate 'median\\(x\\)' is not known"),
+        (GOOD, {"aggregate": "avg"}, "is not known"),
+        (GOOD, {"aggregate": "sum(*)"}, "has no column"),
+        (GOOD, {"aggregate": "avg(k)"}, "needs numbers, but column 'k' has type string"),
+        (GOOD, {"aggregate": "avg(z)"}, "have no column 'z'"),
+        (GOOD, {"by": "z"}, "have no column 'z'"),
+        (GOOD, {"level": 95}, "not between 0 and 1"),
+        (GOOD, {"every": 10}, "give time="),
+        (GOOD, {"every": 0, "time": "t"}, "not above 0"),
+        (GOOD, {"every": "1 hour", "time": "t"}, "does not fit a time column"),
+        (GOOD.drop_columns(["_weight"]), {}, "have no column '_weight'"),
+        (GOOD.set_column(3, "_weight", pa.array([0.5])), {}, "no weights"),
+        (GOOD.set_column(3, "_weight", pa.array([2.0], pa.float32())), {}, "keep it a double"),
+        (7, {}, "estimate was given int"),
+    ],
+)
+def test_refusals(data: Any, options: dict[str, Any], sentence: str) -> None:
+    with pytest.raises(tg.TidegateError, match=sentence):
+        tg.estimate(data, **{"aggregate": "count(*)", **options})

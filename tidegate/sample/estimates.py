@@ -1,0 +1,259 @@
+"""`tidegate.estimate`: aggregates of a sampled join, with intervals.
+
+Law: an answer is a number with an interval that covers the truth as often as its level says, or it
+says that the interval is unknown. What cannot be answered is refused in one sentence.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from tidegate.columns.intake import to_arrow
+from tidegate.sample import sums
+from tidegate.sample.aggregate import AVG, COUNT, Aggregate, parse
+from tidegate.sample.tags import tags_of
+from tidegate.spec import TidegateError
+from tidegate.spec.units import Window, parse_window
+
+WEIGHT = "_weight"
+START = "window_start"
+ANSWER = ("estimate", "low", "high", "error", "rows", "tuples", "interval")
+EXACT, UNKNOWN = "exact", "unknown"
+_TAG = "_tidegate_tag"
+
+
+def estimate(
+    data: Any,
+    aggregate: str,
+    by: str | Sequence[str] | None = None,
+    every: Any = None,
+    time: str | Sequence[str] | None = None,
+    level: float = 0.95,
+) -> Any:
+    """Estimate an aggregate of the whole join from a sample of it.
+
+    Parameters
+    ----------
+    data
+        Results of a join with a sampling policy: what `tidegate.join` returned, a pyarrow table, a
+        pandas or polars DataFrame, or a Spark DataFrame, batch or streaming.
+    aggregate
+        "count(*)", "count(x)", "sum(x)" or "avg(x)", where x is a column of the results. NULL is
+        left out, as in SQL.
+    by
+        Columns to group by. A group of which no row was sampled does not show up.
+    every
+        A duration, or an integer for integer times: one answer for each such stretch of time,
+        which begins at a multiple of it. A stream on Spark needs it.
+    time
+        The time column of each stream, for `every`: a result has the latest of them.
+    level
+        The probability with which an interval should cover the truth.
+
+    Returns
+    -------
+    A table of the kind that was given (Arrow for a join), with the groups and the columns
+    `estimate`, `low` and `high` (the interval), `error` (the standard error), `rows` and `tuples`
+    (sampled), and `interval`: the level, "exact" where every row was certain, or "unknown" where
+    too few tuples were sampled to say; then `low`, `high` and `error` are NULL.
+    """
+    wanted = parse(aggregate)
+    groups = [by] if isinstance(by, str) else list(by or ())
+    times = [time] if isinstance(time, str) else list(time or ())
+    level = sums.check_level(level)
+    stretch = None if every is None else parse_window(every, "every", counts=False)
+    if stretch is not None and stretch.size <= 0:
+        raise TidegateError(f"every {every!r} is not above 0; give such as '1 hour'")
+    if stretch is not None and not times:
+        raise TidegateError(
+            "every is given but time is not; give time=, the time column of each stream in the "
+            "results, such as time=['ts', 'ts_right']"
+        )
+    if type(data).__module__.startswith("pyspark."):
+        from tidegate.sample.spark_estimates import estimate_frame
+
+        return estimate_frame(data, wanted, groups, stretch, times, level)
+    table = data.table if hasattr(data, "table") and hasattr(data, "stats") else data
+    answer = _answer(_read(table), wanted, groups, stretch, times, level)
+    library = type(table).__module__.partition(".")[0]
+    if library == "pandas":
+        return answer.to_pandas()
+    if library == "polars":
+        import polars
+
+        return polars.from_arrow(answer)
+    return answer
+
+
+def check_columns(
+    names: Sequence[str], wanted: Aggregate, groups: Sequence[str], times: Sequence[str]
+) -> None:
+    """Refuse what names no column of the results."""
+    if WEIGHT not in names:
+        raise TidegateError(
+            f"the results have no column {WEIGHT!r}; join with policy 'uniform', 'eq-cluster' or "
+            "'pps-cluster', and keep that column"
+        )
+    asked = [*groups, *times, *([] if wanted.column is None else [wanted.column])]
+    for name in asked:
+        if name not in names:
+            raise TidegateError(
+                f"the results have no column {name!r}; they have {', '.join(map(repr, names))}"
+            )
+
+
+def not_a_number(wanted: Aggregate, kind: Any) -> TidegateError:
+    """Of a column that cannot be added up."""
+    return TidegateError(
+        f"{wanted.function}({wanted.column}) needs numbers, but column {wanted.column!r} has type "
+        f"{kind}; give a column of numbers"
+    )
+
+
+def _read(table: Any) -> pa.Table:
+    try:
+        return to_arrow(table, "the results")
+    except TidegateError:
+        raise TidegateError(
+            f"estimate was given {type(table).__name__}; give the results of a join: a pyarrow "
+            "Table, a pandas, polars or Spark DataFrame, or what tidegate.join returned"
+        ) from None
+
+
+def _answer(
+    table: pa.Table,
+    wanted: Aggregate,
+    groups: list[str],
+    stretch: Window | None,
+    times: list[str],
+    level: float,
+) -> pa.Table:
+    check_columns(table.column_names, wanted, groups, times)
+    weights = _weights(table)
+    numbers = _numbers(table, wanted)
+    keys = {name: table.column(name) for name in groups}
+    if stretch is not None:
+        keys[START] = _starts([table.column(name) for name in times], stretch)
+    counted = ~np.isnan(numbers)
+    centre = 0.0
+    if wanted.function == AVG and counted.any():  # keeps the digits of small differences
+        centre = float(numbers[counted].mean())
+    total = _totals(keys, weights, np.where(counted, numbers - centre, 0.0), counted)
+    columns = {name: total.column(f"{name}_sum").to_numpy() for name in sums.TOTALS}
+    found = sums.finish(wanted.function, columns, level, np.where, np.sqrt)
+    answer = _table(total.select(list(keys)), columns, found, centre, level)
+    return answer.sort_by(START) if stretch is not None else answer
+
+
+def _weights(table: pa.Table) -> NDArray[np.float64]:
+    column = table.column(WEIGHT)
+    if column.type != pa.float64():
+        raise TidegateError(
+            f"column {WEIGHT!r} has type {column.type}; keep it a double as the join made it, "
+            "because its last digits say which rows were sampled together"
+        )
+    weights: NDArray[np.float64] = column.combine_chunks().to_numpy(zero_copy_only=False)
+    if not (weights >= 1.0).all() or not np.isfinite(weights).all():
+        raise TidegateError(
+            f"column {WEIGHT!r} has values that are no weights; a weight is 1 or more"
+        )
+    return weights
+
+
+def _numbers(table: pa.Table, wanted: Aggregate) -> NDArray[np.float64]:
+    """What is added up, NaN where it is left out."""
+    if wanted.column is None:
+        return np.ones(table.num_rows)
+    column = table.column(wanted.column)
+    if wanted.function == COUNT:
+        return np.where(column.is_null().to_numpy(), np.nan, 1.0)
+    kind = column.type
+    if not (
+        pa.types.is_integer(kind)
+        or pa.types.is_floating(kind)
+        or pa.types.is_decimal(kind)
+        or pa.types.is_boolean(kind)
+    ):
+        raise not_a_number(wanted, kind)
+    if pa.types.is_boolean(kind):
+        column = column.cast(pa.int8())
+    as_double = column.cast(pa.float64()).combine_chunks()
+    numbers: NDArray[np.float64] = as_double.to_numpy(zero_copy_only=False)
+    return numbers
+
+
+def _starts(times: list[pa.ChunkedArray], stretch: Window) -> pa.Array:
+    """Where the stretch of time of each result begins; its time is the latest of its tuples."""
+    kind = times[0].type
+    is_whole = pa.types.is_integer(kind)
+    if is_whole != (stretch.kind == "integer") or not (is_whole or pa.types.is_timestamp(kind)):
+        raise TidegateError(
+            f"every does not fit a time column of type {kind}; give an integer for integer times "
+            "and a duration such as '1 hour' for timestamps"
+        )
+    if not is_whole:
+        kind = pa.timestamp("us", kind.tz)
+    moments = [column.cast(kind).cast(pa.int64()) for column in times]
+    latest = pc.max_element_wise(*moments).combine_chunks()
+    whole = latest.to_numpy(zero_copy_only=False).astype(np.int64)
+    return pa.array(whole // stretch.size * stretch.size).cast(kind)
+
+
+def _totals(
+    keys: dict[str, Any],
+    weights: NDArray[np.float64],
+    numbers: NDArray[np.float64],
+    counted: NDArray[np.bool_],
+) -> pa.Table:
+    """The sums of each group over its clusters."""
+    ones = counted.astype(np.float64)
+    rows = {
+        "rows": ones,
+        "certain": ones * (weights == 1.0),
+        "a1": weights * ones,
+        "b1": ones,
+        "ax": weights * numbers,
+        "bx": numbers,
+    }
+    names = list(keys)
+    tags = np.where(weights == 1.0, -1.0, tags_of(weights))
+    table = pa.table({**keys, _TAG: tags, **rows}).filter(pa.array(counted))
+    by_cluster = table.group_by([*names, _TAG]).aggregate([(name, "sum") for name in rows])
+    parts = [by_cluster.column(f"{name}_sum").to_numpy() for name in rows]
+    terms = sums.cluster_terms(*parts)
+    terms["clusters"] = terms["clusters"] * (by_cluster.column(_TAG).to_numpy() >= 0)
+    groups = pa.table({name: by_cluster.column(name) for name in names} | terms)
+    if names or groups.num_rows:
+        return groups.group_by(names).aggregate([(name, "sum") for name in terms])
+    return pa.table({f"{name}_sum": [0.0] for name in terms})
+
+
+def _table(
+    keys: pa.Table, total: dict[str, Any], found: sums.Finished, centre: float, level: float
+) -> pa.Table:
+    estimates = np.asarray(found.estimate) + centre
+    unknown = ~(found.is_known | found.is_exact)
+    nothing = total["rows"] == 0
+    answer = {
+        "estimate": pa.array(estimates, mask=nothing),
+        "low": pa.array(estimates - found.reach, mask=unknown | nothing),
+        "high": pa.array(estimates + found.reach, mask=unknown | nothing),
+        "error": pa.array(np.asarray(found.error), mask=unknown | nothing),
+        "rows": pa.array(total["rows"].astype(np.int64)),
+        "tuples": pa.array(total["clusters"].astype(np.int64)),
+        "interval": pa.array(
+            np.where(unknown | nothing, UNKNOWN, np.where(found.is_exact, EXACT, name_of(level)))
+        ),
+    }
+    return pa.table({name: keys.column(name) for name in keys.column_names} | answer)
+
+
+def name_of(level: float) -> str:
+    """What the column `interval` says of a known interval."""
+    return f"{level * 100:g} %"

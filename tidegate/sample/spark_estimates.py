@@ -1,0 +1,170 @@
+"""The same estimates on Spark: two levels of sums that Spark's own aggregation merges.
+
+Law: the sums of `sample.sums`, computed by Spark's expressions; no Python worker touches a row. The
+first level adds up the rows of a sampled tuple, the second those tuples. On a stream both levels
+are aggregations over a stretch of time that Spark's watermark closes, so the output mode is append.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from tidegate.sample import sums
+from tidegate.sample.aggregate import COUNT, Aggregate
+from tidegate.sample.estimates import (
+    EXACT,
+    START,
+    UNKNOWN,
+    WEIGHT,
+    check_columns,
+    name_of,
+    not_a_number,
+)
+from tidegate.sample.tags import tag_within
+from tidegate.spec import TidegateError
+from tidegate.spec.units import Window
+
+_NUMBERS = ("tinyint", "smallint", "int", "bigint", "float", "double", "decimal", "boolean")
+_PART, _TAG, _STRETCH = "_tidegate_part_", "_tidegate_tag", "_tidegate_stretch"
+
+
+def estimate_frame(
+    frame: Any,
+    wanted: Aggregate,
+    groups: Sequence[str],
+    stretch: Window | None,
+    times: Sequence[str],
+    level: float,
+) -> Any:
+    """See `tidegate.estimate`."""
+    from pyspark.sql import functions as f
+
+    _check(frame, wanted, groups, stretch, times)
+    weight = f.col(_quoted(WEIGHT))
+    number = f.lit(1.0) if wanted.column is None else f.col(_quoted(wanted.column)).cast("double")
+    is_counted = f.lit(True) if wanted.column is None else f.col(_quoted(wanted.column)).isNotNull()
+    if wanted.function == COUNT:
+        number = f.lit(1.0)
+    elif wanted.column is not None:
+        is_counted = is_counted & ~f.isnan(number)
+    rows = {
+        "rows": f.lit(1.0),
+        "certain": f.when(weight == 1.0, 1.0).otherwise(0.0),
+        "a1": weight,
+        "b1": f.lit(1.0),
+        "ax": weight * number,
+        "bx": number,
+    }
+    keys = [f.col(_quoted(name)) for name in groups]
+    if stretch is not None:
+        keys.append(_stretch_of(frame, stretch, times))
+    by_cluster = (
+        frame.where(is_counted)
+        .groupBy(*keys, _tag(weight).alias(_TAG))
+        .agg(*[f.sum(part).alias(_PART + name) for name, part in rows.items()])
+    )
+    terms = sums.cluster_terms(*[f.col(_PART + name) for name in rows])
+    terms["clusters"] = f.when(f.col(_TAG) >= 0.0, 1.0).otherwise(0.0)
+    again = [f.col(_quoted(name)) for name in groups]
+    if stretch is not None:
+        again.append(_stretch_again(stretch))
+    total = by_cluster.groupBy(*again).agg(
+        *[f.sum(term).alias(_PART + name) for name, term in terms.items()]
+    )
+    return _answer(total, wanted, groups, stretch, level)
+
+
+def _quoted(name: str) -> str:
+    return "`" + name.replace("`", "``") + "`"
+
+
+def _check(
+    frame: Any,
+    wanted: Aggregate,
+    groups: Sequence[str],
+    stretch: Window | None,
+    times: Sequence[str],
+) -> None:
+    check_columns(frame.columns, wanted, groups, times)
+    kinds = dict(frame.dtypes)
+    if kinds[WEIGHT] != "double":
+        raise TidegateError(
+            f"column {WEIGHT!r} has type {kinds[WEIGHT]}; keep it a double as the join made it, "
+            "because its last digits say which rows were sampled together"
+        )
+    if wanted.function != COUNT and wanted.column is not None:
+        kind = kinds[wanted.column]
+        if kind.partition("(")[0] not in _NUMBERS:
+            raise not_a_number(wanted, kind)
+    if frame.isStreaming and stretch is None:
+        raise TidegateError(
+            "a stream has no end, so an estimate over all of it never comes; give every=, such as "
+            "every='1 hour', and time="
+        )
+
+
+def _tag(weight: Any) -> Any:
+    """The tag of a weight, -1 where it has none; see `sample.tags`."""
+    from pyspark.sql import functions as f
+
+    power = f.pow(f.lit(2.0), f.floor(f.log2(weight)))
+    power = f.when(power > weight, power / 2.0).otherwise(power)  # a logarithm may be a bit off
+    power = f.when(power * 2.0 <= weight, power * 2.0).otherwise(power)
+    return f.when(weight == 1.0, -1.0).otherwise(tag_within(weight / power, f.floor))
+
+
+def _stretch_of(frame: Any, stretch: Window, times: Sequence[str]) -> Any:
+    """The stretch of time of a result, whose time is the latest of its tuples."""
+    from pyspark.sql import functions as f
+
+    kinds = dict(frame.dtypes)
+    columns = [f.col(_quoted(name)) for name in times]
+    latest = columns[0] if len(columns) == 1 else f.greatest(*columns)
+    if stretch.kind == "duration" and all(kinds[name].startswith("timestamp") for name in times):
+        return f.window(latest, f"{stretch.size} microseconds").alias(_STRETCH)
+    if stretch.kind == "integer" and all(kinds[name] in _NUMBERS[:4] for name in times):
+        size = f.lit(stretch.size)
+        return (latest - f.pmod(latest, size)).alias(_STRETCH)
+    raise TidegateError(
+        f"every does not fit a time column of type {kinds[times[0]]}; give an integer for integer "
+        "times and a duration such as '1 hour' for timestamps"
+    )
+
+
+def _stretch_again(stretch: Window) -> Any:
+    """The same stretch for the second level: a stream needs a time that its watermark bounds."""
+    from pyspark.sql import functions as f
+
+    if stretch.kind == "integer":
+        return f.col(_STRETCH)
+    return f.window(f.window_time(f.col(_STRETCH)), f"{stretch.size} microseconds").alias(_STRETCH)
+
+
+def _answer(
+    total: Any, wanted: Aggregate, groups: Sequence[str], stretch: Window | None, level: float
+) -> Any:
+    from pyspark.sql import functions as f
+
+    def where(condition: Any, one: Any, other: Any) -> Any:
+        return f.when(condition, one).otherwise(other)
+
+    columns = {name: f.coalesce(f.col(_PART + name), f.lit(0.0)) for name in sums.TOTALS}
+    found = sums.finish(wanted.function, columns, level, where, f.sqrt)
+    has_rows = columns["rows"] > 0.0
+    is_known = (found.is_known | found.is_exact) & has_rows
+    keys = [f.col(_quoted(name)) for name in groups]
+    if stretch is not None:
+        start = f.col(_STRETCH) if stretch.kind == "integer" else f.col(_STRETCH + ".start")
+        keys.append(start.alias(START))
+    said = f.when(found.is_exact, f.lit(EXACT)).otherwise(f.lit(name_of(level)))
+    return total.select(
+        *keys,
+        f.when(has_rows, found.estimate).alias("estimate"),
+        f.when(is_known, found.estimate - found.reach).alias("low"),
+        f.when(is_known, found.estimate + found.reach).alias("high"),
+        f.when(is_known, found.error).alias("error"),
+        columns["rows"].cast("bigint").alias("rows"),
+        columns["clusters"].cast("bigint").alias("tuples"),
+        f.when(is_known, said).otherwise(f.lit(UNKNOWN)).alias("interval"),
+    )
