@@ -72,7 +72,7 @@ def test_every_listed_policy_works(name: str) -> None:
 
 
 def test_nothing_is_promised_that_is_refused() -> None:
-    refused = ("arrival-order", "uniform", "eq-cluster", "pps-cluster")
+    refused = ("uniform", "eq-cluster", "pps-cluster")
     for text in (JoinSpec.__doc__, tidegate.__doc__, *map(str, tidegate.policies())):
         assert not any(name in (text or "") for name in refused)
     for name in refused:
