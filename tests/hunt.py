@@ -41,6 +41,12 @@ import strategies  # noqa: E402
 import test_column_types as kinds_of_columns  # noqa: E402
 from contracts import Case  # noqa: E402
 from hypothesis import HealthCheck, Phase, given, seed, settings  # noqa: E402
+from many_cases import ManyCase, many_case  # noqa: E402
+from many_runs import check_victims  # noqa: E402
+from naive_many import Shedding  # noqa: E402
+from naive_patterns import ArrivalOrder  # noqa: E402
+from test_many_policies import POLICIES as MANY_POLICIES  # noqa: E402
+from test_many_policies import planned  # noqa: E402
 
 import tidegate as tg  # noqa: E402
 
@@ -146,6 +152,22 @@ def shedding(random: Random) -> None:
     """The policies that the naive twin follows victim by victim."""
     rule = random.choice(sorted(strategies.RULES))
     _against_twin(drawn(random, strategies.cases(rule, budget=True)), random)
+
+
+def many(random: Random) -> None:
+    """Two to five streams, exact or under a budget, with snapshots; victim by victim."""
+    streams = random.randint(2, 5)
+    rows = {2: 30, 3: 12, 4: 6, 5: 4}[streams]
+    seed_, limited = random.randrange(2**32), random.random() < 0.7
+    case = many_case(seed_, streams, rows=rows, budget=limited)
+    twin: Shedding | None = None
+    if limited and random.random() < 0.3:
+        fade = random.choice((None, 2, 5, 1024))
+        case = ManyCase(case.spec.replace(policy=tg.arrival_order(fade=fade)), case.pushes)
+        twin = ArrivalOrder(streams, fade)
+    elif limited:
+        case, twin = planned(case, random.choice(sorted(MANY_POLICIES)))
+    check_victims(case, twin, random if random.random() < 0.5 else None)
 
 
 def _against_twin(case: Case, random: Random) -> None:
@@ -455,6 +477,7 @@ KINDS: dict[str, Callable[[Random], None]] = {
     for kind in (
         exact,
         shedding,
+        many,
         budgets,
         columns,
         bad_input,

@@ -46,7 +46,7 @@ LOOK_FIRST, BY_SELECTIVITY, GIVEN_ORDER = range(3)  # of `many.way`: how a probe
 ITSELF = -1  # of `many.block`: the arrival is the latest of its combinations
 CLOSED, OPEN = range(2)  # of `progress[NEXT_FOUND]`: is a block under way?
 NOT_WALKED = -1
-MOST = 2**62  # results that are counted, at most
+MOST = 2**61  # results that are counted, at most; two of these still fit 64 bits
 _REMEMBERED = 1024  # walks of a stream, after which old ones count half
 
 
