@@ -88,6 +88,11 @@ class Budget:
                 density[side, j] = (cell.worth + more) / (cell.comparisons + doubt)
                 cost = cell.comparisons / cell.tries if cell.tries else usual
                 amount[side, j] = cost * self.probes[side]
+            rough = [density[side, j] for j in range(len(cells))]
+            for j, cell in enumerate(cells):
+                # Doubt again, now towards the two neighbours; an end is its own neighbour.
+                near = (rough[max(j - 1, 0)] + rough[min(j + 1, len(cells) - 1)]) / 2
+                density[side, j] = (cell.worth + doubt * near) / (cell.comparisons + doubt)
         learned = self.cpu.order == "learned" and compared > 0
         for side, cells in enumerate(self.sides):
             self.orders[side] = list(range(len(cells)))

@@ -30,6 +30,7 @@ _MODULES = (
     "kang2003_engine",
     "kang2003_scarce",
     "gedik2005",
+    "gedik2005_recorded",
     "ojewole2006_offline",
     "ojewole2006",
     "ojewole2006_large",

@@ -86,31 +86,33 @@ def _sets(popular: NDArray[np.int64], skew: float, generator: np.random.Generato
 def randomly_dropped(
     tables: Mapping[str, pa.Table],
     windows: tuple[int, int],
-    comparisons_per_second: float,
+    fuel_of_buffer: float,
     seed: int = 0,
+    buffer: int = SECOND,
 ) -> dict[str, pa.Table]:
     """What is left when tuples are dropped at random until a full join can keep up.
 
-    Both streams wait in buffers of one second. Of a buffer tuples are taken in random order as long
-    as the fuel of the second lasts: each is compared with all retained tuples of the other stream;
-    the rest is dropped.
+    Both streams wait in buffers, in the paper of one second. Of a buffer tuples are taken in random
+    order as long as its fuel lasts: each is compared with all retained tuples of the other stream;
+    the rest is dropped. Times are integers in a column `t`.
     """
     generator = np.random.default_rng([seed, 7])
     names = list(tables)
     times = [tables[name]["t"].to_numpy() for name in names]
     kept = [np.zeros(len(t), np.bool_) for t in times]
+    first = min((int(t[0]) for t in times if len(t)), default=0)
     last = max((int(t[-1]) for t in times if len(t)), default=0)
-    for begin in range(0, last + 1, SECOND):
+    for begin in range(first // buffer * buffer, last + 1, buffer):
         waiting = [
             (stream, at)
             for stream, t in enumerate(times)
-            for at in range(*np.searchsorted(t, [begin, begin + SECOND]))
+            for at in range(*np.searchsorted(t, [begin, begin + buffer]))
         ]
         alive = [
             int(kept[stream][slice(*np.searchsorted(t, [begin - windows[stream], begin]))].sum())
             for stream, t in enumerate(times)
         ]
-        fuel = comparisons_per_second
+        fuel = fuel_of_buffer
         for number in generator.permutation(len(waiting)):
             stream, at = waiting[number]
             fuel -= alive[1 - stream]

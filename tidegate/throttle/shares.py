@@ -24,7 +24,8 @@ t against window W_i), rebuilt from the text:
 
 Here the counts fade to a quarter instead of being forgotten, every basic window that is looked at
 whole counts (not only those of full processing), and the shares are fixed once per period instead
-of anew for each tuple. `worth` is importance, so that with importances o_ij is expected importance.
+of anew for each tuple. With little evidence o_ij is shrunk towards the mean, then towards its
+neighbours. `worth` is importance, so that with importances o_ij is expected importance.
 
 Algorithm 4 (join direction adaptation, after rate adaptation; o_i is the mean of o_ij):
 
@@ -90,7 +91,22 @@ def appraise(throttle):
             throttle.density[side, window] = (cell.worth + more) / (cell.comparisons + doubt)
             cost = cell.comparisons / cell.tries if cell.tries > 0.0 else usual
             throttle.amount[side, window] = cost * sides[side].probes
+        smooth(throttle, side, doubt)
     return compared
+
+
+@part
+def smooth(throttle, side, doubt):
+    """Shrink towards the neighbours instead: what pays now pays a moment earlier and later, too."""
+    density = throttle.density
+    last = throttle.sides[side].windows - 1
+    before = density[side, 0]
+    for window in range(last + 1):
+        cell = throttle.cells[side, window]
+        own = density[side, window]
+        near = (before + density[side, min(window + 1, last)]) / 2.0
+        density[side, window] = (cell.worth + doubt * near) / (cell.comparisons + doubt)
+        before = own
 
 
 @part
