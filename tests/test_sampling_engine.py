@@ -156,8 +156,7 @@ SURE = {name: POLICIES[name] for name in ("eq-cluster", "pps-cluster")} | {
 
 
 @pytest.mark.parametrize("policy", SURE.values(), ids=SURE)
-@pytest.mark.parametrize("drift", [False, True])
-@pytest.mark.parametrize("split", ["shared", "even"])
+@pytest.mark.parametrize(("drift", "split"), [(False, "shared"), (True, "even")])
 def test_no_bias_over_2000_seeds(policy: tg.Policy, drift: bool, split: str) -> None:
     """Repeated keys, skew and forced evictions; with drift the counts of keys mislead."""
     tables = streams(300, 7, keys=12, drift=drift)
@@ -183,9 +182,11 @@ def test_intervals_of_joins_are_honest(name: str) -> None:
         "avg(x_right)": pc.mean(exact.column("x_right")).as_py(),
     }
     for aggregate, rows in estimates(tables, POLICIES[name], 500, memory=24).items():
-        assert all(row["interval"] == "95 %" for row in rows)
-        covered = [row["low"] <= truths[aggregate] <= row["high"] for row in rows]
-        assert 0.925 <= np.mean(covered) <= 0.98, aggregate
+        # Now and then a tuple that was hardly expected outweighs the others: then it is unknown.
+        known = [row for row in rows if row["interval"] == "95 %"]
+        assert len(known) > 0.9 * len(rows)
+        covered = [row["low"] <= truths[aggregate] <= row["high"] for row in known]
+        assert 0.93 <= np.mean(covered) <= 0.97, aggregate
 
 
 def test_uniform_means_uniform() -> None:
