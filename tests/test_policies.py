@@ -300,3 +300,30 @@ def test_replay_is_the_same_after_a_snapshot_under_every_statistic() -> None:
             parts.append(engine.push({n: t.slice(begin, 57) for n, t in tables.items()}))
             engine = tg.JoinEngine.restore(engine.snapshot())
         assert pa.concat_tables(parts).equals(whole.table)
+
+
+def test_a_lower_basis_that_came_while_the_key_was_worth_more() -> None:
+    """The first of a group changes while its entry says less than the key is worth; when the worth
+    is back at what the entry says, the new first must be queued."""
+    spec = tg.JoinSpec(
+        on="k", time="t", within={"left": 100, "right": 2}, memory=6, split=[3, 3],
+        policy="dimpprob", importance="w",
+    )  # fmt: skip
+    rows = [
+        ("left", 0, "Z", 1.0),
+        ("left", 0, "K", 5.0),
+        ("left", 0, "L", 3.0),
+        ("left", 1, "Y", 4.0),  # Z goes; the others stand in the queue as worth nothing
+        ("right", 2, "K", 1.0),  # K is worth more until 4
+        ("left", 3, "K", 2.0),  # L goes
+        ("left", 10, "M", 9.0),  # of K, K and Y, none of which has a match, the second goes
+        *(("right", 11, key, 1.0) for key in "KYM"),
+    ]
+    tables = {
+        name: pa.Table.from_pylist([{"t": t, "k": k, "w": w} for n, t, k, w in rows if n == name])
+        for name in ("left", "right")
+    }
+    found = tg.join(tables, spec).table.to_pylist()
+    assert [(r["k"], r["w"]) for r in found if r["t_right"] == 11] == [
+        ("K", 5.0), ("Y", 4.0), ("M", 9.0)
+    ]  # fmt: skip
