@@ -50,7 +50,8 @@ class Budget:
         self.period = 0
         self.fraction = 1.0
         self.wanted = 0.0
-        self.comparisons = self.hits = self.lost = 0.0
+        self.denied = 0.0
+        self.others, self.stood, self.missed = [0.0, 0.0], [0.0, 0.0], [0.0, 0.0]
         self.skipped = [0, 0]
         self.made = [0, 0]
 
@@ -174,6 +175,8 @@ class Budget:
             self.wanted += planned * wanted
             if wanted and self.fuel <= 0:
                 skipped += wanted
+                if cell.comparisons:
+                    self.denied += wanted * (cell.hits / cell.comparisons)
             else:
                 self.fuel -= wanted
                 self.made[1 - side] += wanted
@@ -182,19 +185,26 @@ class Budget:
                     whole.add(j)
                     cell.tries += 1.0
                     cell.comparisons += wanted
-                    self.comparisons += wanted
-            if skipped:
-                self.skipped[1 - side] += skipped
-                if self.hits:
-                    doubt = 4.0 * (self.comparisons / self.hits)
-                    self.lost += skipped * ((cell.hits + 4.0) / (cell.comparisons + doubt))
+            self.skipped[1 - side] += skipped
         return [a and j in taken for a, j in zip(asked, windows, strict=True)], whole
 
-    def learn(self, side: int, now: int, time: int, whole: set[int], worth: float) -> None:
-        """A tuple of `time` gave a result."""
+    def lost(self) -> float:
+        """Results that were not found: denied by the tank, or outside of the plan."""
+        outside = [
+            missed / stood * others
+            for missed, stood, others in zip(self.missed, self.stood, self.others, strict=True)
+            if stood
+        ]
+        return self.denied + total(outside)
+
+    def learn(
+        self, side: int, now: int, time: int, whole: set[int], worth: float, weight: float
+    ) -> None:
+        """A tuple of `time` gave a result; a sampled probe stands for `weight` others."""
         j = self.window_of(side, now, time)
         if j in whole:
-            self.hits += 1.0
+            if not self.is_asked(side, now, time):
+                self.missed[side] += weight
             self.sides[side][j].hits += 1.0
             self.sides[side][j].worth += worth
 
@@ -276,16 +286,21 @@ class NaiveCpuJoin(NaiveJoin):
         sampled = drawn < budget.cpu.sample * budget.fraction
         spare = budget.fuel > budget.most / 2
         planned = budget.fraction if spare and not sampled else 1.0
+        likely = budget.cpu.sample * budget.fraction
+        weight = (1 - likely) / likely if sampled and not spare else 0.0
         costs = [
             (x.time // self.nanoseconds, comparisons_with(self.spec, arrival, x))
             for x in self.alive_of(side)
         ]
+        budget.stood[side] += weight
+        budget.others[side] += 0.0 if sampled or spare else 1.0
         looked_at, whole = budget.choose(side, now, sampled or spare, planned, costs)
         results = []
         for x, is_looked_at in zip(self.alive_of(side), looked_at, strict=True):
             pools = [[arrival], [x]] if stream == 0 else [[x], [arrival]]
             for result in self.combine(pools) if is_looked_at else ():
-                budget.learn(side, now, x.time // self.nanoseconds, whole, result[1])
+                time = x.time // self.nanoseconds
+                budget.learn(side, now, time, whole, result[1], weight)
                 results.append(result)
         return results
 
@@ -294,9 +309,10 @@ class NaiveCpuJoin(NaiveJoin):
         stats = super().stats() | {
             "comparisons": sum(budget.made),
             "skipped_comparisons": sum(budget.skipped),
-            "skipped_results_estimate": budget.lost,
             "cpu_fraction": budget.fraction,
         }
+        if budget.cpu.sample:
+            stats["skipped_results_estimate"] = budget.lost()
         for name, made, skipped in zip(self.spec.streams, budget.made, budget.skipped, strict=True):
             stats |= {f"comparisons_{name}": made, f"skipped_comparisons_{name}": skipped}
         return stats

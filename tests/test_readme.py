@@ -38,6 +38,8 @@ def test_python_blocks() -> None:
     assert out.num_rows == 3  # type: ignore[attr-defined]
     assert kept.stats["rows_out"] == 2  # type: ignore[attr-defined]
     assert kept.stats["evicted"] == 3  # type: ignore[attr-defined]
+    throttled = names["throttled"].stats  # type: ignore[attr-defined]
+    assert (throttled["comparisons"], throttled["skipped_comparisons"]) == (2, 1)
     import tidegate as tg
 
     streams = {"view": names["views"], "click": names["clicks"]}

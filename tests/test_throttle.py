@@ -177,6 +177,7 @@ def test_enough_fuel_is_the_exact_join(predicate: str, data: st.DataObject) -> N
     exact = replay(case.with_spec(cpu=None, index=index))
     assert ample.pushes == exact.pushes
     assert ample.stats["skipped_comparisons"] == ample.stats["skipped_results_estimate"] == 0
+    assert "skipped_results_estimate" not in replay(case.with_spec(cpu=tg.Cpu(1, sample=0))).stats
     limited = replay(case)
     assert set(limited.results) <= set(exact.results)
     assert len(set(limited.results)) == len(limited.results)
@@ -203,6 +204,24 @@ def test_fuel_is_kept(predicate: str, data: st.DataObject) -> None:
             most *= 3 if "inverted" in case.spec.index_kinds else 1
             assert engine.stats()["comparisons"] <= granted + most
             assert tank.fuel <= tank.most
+
+
+def test_a_budget_in_bytes_holds_the_cpu_budget_too() -> None:
+    cpu = tg.Cpu(20, adapt_every=4, basic_window=5)
+    spec = tg.JoinSpec(on="k", time="t", within=300, memory="200 kB", policy="recent", cpu=cpu)
+    engine = tg.JoinEngine(spec)
+    for begin in range(5):
+        tables = {name: table(name, begin, 400, 40) for name in spec.streams}
+        engine.push(
+            {
+                name: rows.set_column(0, "t", pa.compute.add(rows["t"], 40 * begin))
+                for name, rows in tables.items()
+            }
+        )
+        assert engine.stats()["memory_bytes"] <= 200_000
+    stats = engine.stats()
+    assert stats["evicted"] > 0
+    assert stats["skipped_comparisons"] > 0
 
 
 def test_timestamps() -> None:

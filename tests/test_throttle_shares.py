@@ -179,6 +179,21 @@ def test_chosen_windows_follow_the_lag(direction: Any) -> None:
     assert set(seen[12][1][:2]) == {6, 7}  # two periods after the change: 10 and 11
 
 
+@pytest.mark.parametrize("order", ["learned", "youngest"])
+@pytest.mark.parametrize("fuel", [20, 40])
+def test_what_was_lost_is_estimated(fuel: int, order: Any) -> None:
+    """Results that came and results that are said to be lost add up to those of the exact join."""
+    tables = stream([3] * 400, [5] * 400)
+    cpu = tg.Cpu(fuel, adapt_every=PERIOD, basic_window=BASIC, sample=0.3, order=order)
+    spec = tg.JoinSpec(on="k", time="t", within=WINDOW, index="nested-loop", cpu=cpu)
+    stats = tg.join(tables, spec).stats
+    exact = tg.join(tables, spec.replace(cpu=None)).stats
+    assert stats["comparisons"] + stats["skipped_comparisons"] == exact["comparisons"]
+    assert stats["rows_out"] < 0.9 * exact["rows_out"]
+    said = stats["rows_out"] + stats["skipped_results_estimate"]
+    assert said == pytest.approx(exact["rows_out"], rel=0.25)
+
+
 def test_the_twin_plans_alike() -> None:
     """The twin sorts all (side, basic window) at once; the kernel merges two sorted lists."""
     evidence = [[(10 * j + 5, (7 * j) % 5) for j in range(n)] for n in (7, 11)]

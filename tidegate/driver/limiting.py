@@ -57,7 +57,11 @@ def within_budget(state, throttle, arrivals, work, stream, arrival):
     sampled = drawn < tank[0].sample * tank[0].fraction
     spare = fuel.is_spare(tank)
     planned = tank[0].fraction if spare and not sampled else 1.0
-    selection.begin(throttle, side, time, sampled or spare)
+    weight = 0.0
+    if sampled and not spare:
+        likely = tank[0].sample * tank[0].fraction
+        weight = (1.0 - likely) / likely
+    selection.begin(throttle, side, time, sampled or spare, weight)
     if state.lanes[side].index == INVERTED:
         see_postings(state, throttle, arrivals, side, arrival)
         made = selection.choose(throttle, side, planned)

@@ -14,7 +14,13 @@ from numpy.typing import NDArray
 from tidegate.engine.snapshot_checks import FAR, require
 from tidegate.throttle.throttle_records import CELL, OPTIONS, SIDE, TANK, Throttle
 
-_NOT_SAVED = {*OPTIONS, "windows", "window", "period"}  # from the spec, or from other numbers
+_NOT_SAVED = {
+    *OPTIONS,
+    "windows",
+    "window",
+    "period",
+    "weight",
+}  # from the spec, or from other numbers
 
 
 def saved(throttle: Throttle) -> dict[str, Any]:

@@ -38,8 +38,14 @@ def throttle_stats(throttle: Throttle, names: Sequence[str]) -> dict[str, int | 
     stats: dict[str, int | float] = {
         f"skipped_comparisons_{name}": number for name, number in zip(names, skipped, strict=True)
     }
-    return stats | {
-        "skipped_comparisons": sum(skipped),
-        "skipped_results_estimate": float(throttle.tank[0].lost),
-        "cpu_fraction": float(throttle.tank[0].fraction),
-    }
+    tank = throttle.tank[0]
+    stats |= {"skipped_comparisons": sum(skipped), "cpu_fraction": float(tank.fraction)}
+    if tank.sample > 0.0:  # without samples nobody knows what lies in the part that is skipped
+        stats["skipped_results_estimate"] = float(tank.denied) + _outside_of_plans(throttle)
+    return stats
+
+
+def _outside_of_plans(throttle: Throttle) -> float:
+    """Results that probes would have had beyond the plan, as sampled probes had them."""
+    sides = [side for side in throttle.sides if side.stood > 0]
+    return sum(float(side.missed / side.stood * side.others) for side in sides)

@@ -9,6 +9,10 @@ A probe counts the comparisons that each basic window would take (`see`), then t
 in the order of the plan while there is fuel (`choose`); what is not taken is skipped and counted.
 Of a basic window that is taken in part, the youngest tuples are looked at.
 
+What skipped comparisons would have given is estimated from sampled probes: their results outside of
+the plan, weighted by the inverse of the chance to be sampled, per probe that was not sampled. What
+the plan asked for and the fuel did not allow counts by the density of its basic window.
+
         first of a basic window in part
                v
     |----------########|        ## looked at: offsets from `first` on
@@ -20,31 +24,45 @@ from __future__ import annotations
 import numpy as np
 
 from tidegate.compiled.kernel import inlined, part
-from tidegate.throttle.throttle_records import DOUBT, IN_PART, NOT_TAKEN, WHOLE
+from tidegate.throttle.throttle_records import IN_PART, NOT_TAKEN, WHOLE
 
 FROM_ALL = -1  # offsets are at least 0
 
 
 @part
-def begin(throttle, side, time, full):
-    """Prepare a look at the window of stream `side`, for an arrival at `time`."""
-    basic = throttle.tank[0].basic
-    sides = throttle.sides
-    sides[side].probes += 1.0
-    for window in range(sides[side].windows):
+def begin(throttle, side, time, full, weight):
+    """Prepare a look at the window of stream `side`, for an arrival at `time`.
+
+    With `full` the whole window is asked for; a sampled probe stands for `weight` others, which
+    are not full.
+    """
+    throttle.tank[0].weight = weight
+    throttle.sides[side].probes += 1.0
+    throttle.sides[side].stood += weight
+    if not full:
+        throttle.sides[side].others += 1.0
+    for window in range(throttle.sides[side].windows):
         look = throttle.looks[window]
         look.asked = look.passed = 0
-        share = throttle.cells[side, window].share
-        if full or share >= 1.0:
-            look.first = FROM_ALL
-        else:
-            # Of the first and the last basic window only a part is alive at this time.
-            start = (time // basic - window) * basic
-            low = min(basic, max(0, time - sides[side].window - start))
-            high = min(basic, time - start + 1)
-            look.first = high - np.int64(np.floor(share * max(0, high - low) + 0.5))
-            if share <= 0.0:
-                look.first = basic
+        look.planned = planned_from(throttle, side, window, time)
+        look.first = FROM_ALL if full else look.planned
+
+
+@part
+def planned_from(throttle, side, window, time):
+    """The offset inside a basic window from which on the plan looks at it."""
+    share = throttle.cells[side, window].share
+    basic = throttle.tank[0].basic
+    first = np.int64(FROM_ALL)
+    if share <= 0.0:
+        first = basic
+    elif share < 1.0:
+        # Of the first and the last basic window only a part is alive at this time.
+        start = (time // basic - window) * basic
+        low = min(basic, max(0, time - throttle.sides[side].window - start))
+        high = min(basic, time - start + 1)
+        first = high - np.int64(np.floor(share * max(0, high - low) + 0.5))
+    return first
 
 
 @inlined
@@ -86,6 +104,8 @@ def choose(throttle, side, planned):
         if look.asked > 0 and tank[0].fuel <= 0.0:
             look.taken = NOT_TAKEN
             skipped += look.asked
+            if cell.comparisons > 0.0:
+                tank[0].denied += look.asked * (cell.hits / cell.comparisons)
         else:
             tank[0].fuel -= look.asked
             made += look.asked
@@ -94,21 +114,8 @@ def choose(throttle, side, planned):
                 look.taken = WHOLE
                 cell.tries += 1.0
                 cell.comparisons += look.asked
-                tank[0].comparisons += look.asked
-        if skipped > 0:
-            throttle.sides[1 - side].skipped += skipped
-            tank[0].lost += skipped * likely_results(tank, cell)
+        throttle.sides[1 - side].skipped += skipped
     return made
-
-
-@inlined
-def likely_results(tank, cell):
-    """Results per comparison with a basic window; with little evidence, that of all of them."""
-    likely = 0.0
-    if tank[0].hits > 0.0:
-        doubt = DOUBT * (tank[0].comparisons / tank[0].hits)
-        likely = (cell.hits + DOUBT) / (cell.comparisons + doubt)
-    return likely
 
 
 @inlined
@@ -123,6 +130,7 @@ def learn(throttle, side, now, time, worth):
     """A tuple of `time` gave a result."""
     window = window_of(throttle, side, now, time)
     if throttle.looks[window].taken == WHOLE:
-        throttle.tank[0].hits += 1.0
+        if time % throttle.tank[0].basic < throttle.looks[window].planned:
+            throttle.sides[side].missed += throttle.tank[0].weight
         throttle.cells[side, window].hits += 1.0
         throttle.cells[side, window].worth += worth

@@ -39,9 +39,8 @@ TANK = np.dtype(
         ("fuel", np.float64),  # comparisons that may be made now; below 0: overdrawn
         ("fraction", np.float64),  # r: the share of all comparisons that is asked for
         ("wanted", np.float64),  # comparisons that the plan asked for in this period, made or not
-        ("comparisons", np.float64),  # with basic windows that were looked at whole, ever
-        ("hits", np.float64),  # and the results of these
-        ("lost", np.float64),  # estimate of the results that skipped comparisons would have given
+        ("denied", np.float64),  # results expected where the fuel did not allow what was asked for
+        ("weight", np.float64),  # scratch: for how many others the sampled probe at hand stands
     ]
 )
 
@@ -52,6 +51,9 @@ SIDE = np.dtype(
         ("window", np.int64),  # w_i
         ("probes", np.float64),  # of its window, old ones for less
         ("skipped", np.int64),  # comparisons that its tuples did not make
+        ("others", np.float64),  # probes that looked at no more than the plan
+        ("stood", np.float64),  # for how many of these sampled probes stood
+        ("missed", np.float64),  # their results outside of the plan, weighted alike
     ]
 )
 
@@ -71,6 +73,7 @@ CELL = np.dtype(
 LOOK = np.dtype(
     [
         ("first", np.int64),  # offsets inside the basic window from here on are asked for
+        ("planned", np.int64),  # the same by the plan, also if the probe looks at everything
         ("asked", np.int64),  # comparisons
         ("passed", np.int64),  # comparisons that are not asked for
         ("taken", np.int64),  # NOT_TAKEN, IN_PART or WHOLE
