@@ -31,7 +31,7 @@ POLICIES = {
 every_policy = pytest.mark.parametrize("policy", POLICIES.values(), ids=POLICIES)
 WINDOWS: list[Any] = [
     5, 20, {"left": 5, "right": 12}, tg.rows(7), {"left": tg.rows(7), "right": tg.rows(3)}, 0,
-    {"left": 20, "right": tg.rows(5)},
+    {"left": 20, "right": tg.rows(5)}, {"left": 20, "right": 0},
 ]  # fmt: skip
 
 

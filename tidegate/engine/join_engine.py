@@ -31,6 +31,7 @@ from tidegate.engine.examples import row_of
 from tidegate.engine.guard import Call, Guard
 from tidegate.engine.replay import replay
 from tidegate.engine.results import Results
+from tidegate.estimate import frequency
 from tidegate.estimate.importance import of_ones
 from tidegate.shed.recipes import recipe_of
 from tidegate.shed.shed_records import BY_AGE
@@ -496,7 +497,9 @@ class JoinEngine:
         if self._shed is not None and is_sampling(self.spec.policy_choice):
             estimated, expected = self._shed.samples.sums.tolist()
             stats["rows_estimated"] = estimated
-            if self._shed.rule[0].keyed and all(isinstance(p, Equal) for p in self.spec.predicates):
+            counted = self._shed.rule[0].statistics == frequency.WINDOW
+            equal = all(isinstance(predicate, Equal) for predicate in self.spec.predicates)
+            if self._shed.rule[0].keyed and counted and equal:
                 stats["rows_expected"] = expected
         per_stream = {
             "rows_in": self._rows_in,

@@ -33,6 +33,7 @@ from tidegate.shed.groups import GROUP
 from tidegate.shed.shed_records import BY_AGE, BY_KEY, BY_TUPLE, QUEUE, RULE, Shed
 from tidegate.spec import JoinSpec, TidegateError
 from tidegate.spec.options import Policy
+from tidegate.spec.policy import is_sampling
 from tidegate.spec.units import parse_window
 from tidegate.state.join_state import State
 from tidegate.state.settings import capacities
@@ -65,6 +66,8 @@ def shed_of(spec: JoinSpec, binding: Binding, state: State) -> Shed | None:
     recipe = recipes.recipe_of(policy)
     streams, slots = len(spec.streams), len(state.slots)
     statistics = recipes.statistics_of(policy)
+    if is_sampling(policy) and any(window.size == 0 for window in spec.windows):
+        statistics = frequency.FADED  # an empty window shows no matches
     lines = log_lines(spec) if recipe.keyed else 1
     keys = keys_for(slots) if recipe.keyed else 0
     buckets = _buckets(spec, binding, policy) if recipe.aged else 0
