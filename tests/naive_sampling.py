@@ -25,8 +25,9 @@ import math
 
 import naive
 from naive import Arrival
-from naive_policies import ShedJoin, chance
+from naive_policies import NOTHING, ShedJoin, chance
 
+from tidegate.shed import learning
 from tidegate.spec import JoinSpec
 
 Weighted = tuple[tuple[int, ...], float]
@@ -72,6 +73,17 @@ class SampledJoin(ShedJoin):
         kinds = {window.kind == "rows" for window in self.spec.windows}
         ratio = 1.0 if len(kinds) > 1 or lengths[1] == 0.0 else lengths[0] / lengths[1]
         return float(self.matches(arrival)) * ratio
+
+    def matches(self, arrival: Arrival) -> float:
+        """Where a window is empty, all tuples so far are counted, and old ones for less: from the
+        256th on, which no test of this twin reaches."""
+        if all(window.size > 0 for window in self.spec.windows):
+            return super().matches(arrival)
+        assert len(self.seen) < learning.SMALLEST_FADE
+        own = self.key(arrival)
+        if own is NOTHING:
+            return 0
+        return sum(o.stream != arrival.stream and self.key(o) == own for o in self.seen)
 
     def draw(self, arrival: Arrival) -> None:
         """Size, priority and threshold of a new tuple."""

@@ -28,6 +28,13 @@ SMALL: dict[str, dict[str, Any]] = {
     "age_streams": {"shape": "BELL", "tuples": 300},
     "frequency_streams": {"skew": 1.0, "tuples": 300},
     "scripted_streams": {"curve": [1, 0, 2], "tuples": 30},
+    "valued_streams": {
+        "skew": 1.0,
+        "tuples": 300,
+        "correlation": "none",
+        "valued": "s2",
+        "spread": 5.0,
+    },
     "wan_trace": {"seconds": 10},
 }
 

@@ -33,6 +33,7 @@ from tidegate.engine.probes import probe_of
 from tidegate.engine.replay import replay
 from tidegate.engine.results import Results
 from tidegate.engine.throttling import check_cpu, throttle_stats
+from tidegate.estimate import frequency
 from tidegate.estimate.importance import of_ones
 from tidegate.shed import recipes
 from tidegate.shed.shed_records import BY_AGE
@@ -527,7 +528,9 @@ class JoinEngine:
         if self._shed is not None and is_sampling(self.spec.policy_choice):
             estimated, expected = self._shed.samples.sums.tolist()
             stats["rows_estimated"] = estimated
-            if self._shed.rule[0].keyed and all(isinstance(p, Equal) for p in self.spec.predicates):
+            counted = self._shed.rule[0].statistics == frequency.WINDOW
+            equal = all(isinstance(predicate, Equal) for predicate in self.spec.predicates)
+            if self._shed.rule[0].keyed and counted and equal:
                 stats["rows_expected"] = expected
         per_stream = {
             "rows_in": self._rows_in,

@@ -40,6 +40,9 @@ COLOURS: dict[str, str] = {
     "until-expiry": "#c9a227",
     "recent": "#15aabf",
     "random": "#868e96",
+    "uniform": "#e8590c",
+    "eq-cluster": "#364fc7",
+    "pps-cluster": "#087f5b",
     # Pairs of structures (kang2003), and divisions of memory.
     "TN": "#d6336c",
     "TH": "#f08c00",

@@ -21,7 +21,13 @@ EXACT, OPTIMUM = "exact", "optimum"
 
 # What shows results and what only asks for them; the rest of the package decides them.
 _WITHOUT_INFLUENCE = ("cli", "spark", "lab", "__main__.py")
-_BUT_IN_THE_LAB = ("configuration.py", "datasets.py", "measure.py", "paper_streams.py")
+_BUT_IN_THE_LAB = (
+    "configuration.py",
+    "datasets.py",
+    "measure.py",
+    "paper_streams.py",
+    "sampling_error.py",
+)
 
 
 @dataclass(frozen=True)

@@ -38,6 +38,7 @@ _MODULES = (
     "srivastava2004",
     "srivastava2004_wan",
     "srivastava2004_alloc",
+    "srivastava2004_sampling",
     "recorded",
 )
 

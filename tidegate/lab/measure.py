@@ -20,13 +20,16 @@ import tidegate as tg
 from tidegate.lab import paper_streams
 from tidegate.lab.configuration import EXACT, OPTIMUM, Configuration
 from tidegate.lab.datasets import recorded_streams
+from tidegate.lab.sampling_error import aggregation_error
 from tidegate.spec import TidegateError
 
 RECORDED = "recorded"
+VALUED = "valued_streams"  # those with a column to aggregate
 SOURCES: Mapping[str, Callable[..., dict[str, pa.Table]]] = {
     "keyed_streams": paper_streams.keyed_streams,
     "age_streams": paper_streams.age_streams,
     "frequency_streams": paper_streams.frequency_streams,
+    VALUED: paper_streams.valued_streams,
     "scripted_streams": paper_streams.scripted_streams,
     "wan_trace": paper_streams.wan_trace,
 }
@@ -36,7 +39,7 @@ Measurement = dict[str, float]
 # What a measurement holds, in the order of the stored columns.
 MEASURED = (
     "size", "importance", "size_total", "importance_total", "memory_rows", "memory_rows_peak",
-    "seconds",
+    "seconds", "aggregation_error",
 )  # fmt: skip
 
 
@@ -65,7 +68,25 @@ def measure(configuration: Configuration, folder: str = "") -> Measurement:
         "memory_rows": -1.0 if budget is None else budget,
         "memory_rows_peak": stats["memory_rows_peak"],
         "seconds": seconds,
+        "aggregation_error": _error(configuration, result.table, spec, folder),
     }
+
+
+def _error(configuration: Configuration, found: pa.Table, spec: tg.JoinSpec, folder: str) -> float:
+    """Of a windowed average over the results, where the streams have a column for it."""
+    if configuration.source != VALUED:
+        return -1.0
+    options = {name: value for name, value in configuration.spec.items() if name != "split"}
+    text, seed = _text(configuration), configuration.seed
+    exact = _exact_results(VALUED, text, seed, folder, json.dumps(options, sort_keys=True))
+    return aggregation_error(exact, found, _time_names(spec), configuration.count_from or 0)
+
+
+@lru_cache(maxsize=2)
+def _exact_results(source: str, arguments: str, seed: int, folder: str, spec: str) -> pa.Table:
+    """The results of the exact join."""
+    exact = Configuration(source, json.loads(arguments), json.loads(spec), seed=seed)
+    return tg.join(_streams(source, arguments, seed, folder), _spec(exact, None)).table
 
 
 _WARM: set[tuple[str, str]] = set()
@@ -186,6 +207,7 @@ def _optimum(
         "memory_rows": budget,
         "memory_rows_peak": budget,
         "seconds": seconds,
+        "aggregation_error": -1.0,
     }
 
 

@@ -157,6 +157,23 @@ def frequency_streams(
     return streams
 
 
+def valued_streams(
+    skew: float,
+    tuples: int,
+    seed: int,
+    *,
+    correlation: Correlation,
+    valued: str,
+    spread: float,
+    mean: float = 100.0,
+) -> dict[str, pa.Table]:
+    """The same with a normal column `x` on one of the streams (srivastava2004, section 6.2.4)."""
+    streams = frequency_streams(skew, tuples, seed, correlation=correlation)
+    generator = np.random.default_rng([seed, 1])
+    x = generator.normal(mean, spread, streams[valued].num_rows)
+    return streams | {valued: streams[valued].append_column("x", pa.array(x))}
+
+
 def _arrivals(generator: np.random.Generator, count: int, rate: float) -> Integers:
     gaps = generator.uniform(0.5 / rate, 2.0 / rate, count)
     return np.floor(np.cumsum(gaps) * TICKS).astype(np.int64)

@@ -34,6 +34,7 @@ from tidegate.shed.groups import GROUP
 from tidegate.shed.shed_records import BY_AGE, BY_KEY, BY_TUPLE, QUEUE, RULE, Shed
 from tidegate.spec import JoinSpec, TidegateError
 from tidegate.spec.options import Policy
+from tidegate.spec.policy import is_sampling
 from tidegate.spec.units import parse_window
 from tidegate.state import arrays
 from tidegate.state.join_state import State
@@ -67,6 +68,8 @@ def shed_of(spec: JoinSpec, binding: Binding, state: State) -> Shed | None:
     recipe = recipes.recipe_of(policy)
     streams, slots = len(spec.streams), len(state.slots)
     statistics = recipes.statistics_of(policy)
+    if is_sampling(policy) and any(window.size == 0 for window in spec.windows):
+        statistics = frequency.FADED  # an empty window shows no matches
     lines = log_lines(spec) if recipe.keyed else 1
     by_pattern = recipe.kind == shed_records.ARRIVAL_ORDER
     keys = keys_for(slots) if recipe.keyed else patterns.number_of(streams) if by_pattern else 0
