@@ -47,6 +47,7 @@ def test_python_blocks() -> None:
     said = under(*ENGINE)[-1].text.splitlines()[-1].removeprefix("# ").removesuffix(" ...")
     assert sentence.startswith(said)
     assert names["best"].size == 2  # type: ignore[attr-defined]
+    assert names["found"].exact["size"] == 3  # type: ignore[attr-defined]
 
 
 def test_block_of_many_streams() -> None:
@@ -66,8 +67,7 @@ def test_sampling_block() -> None:
 
 def test_planning_block() -> None:
     names: dict[str, object] = {}
-    execute(under(*ENGINE, *PLANNING), names)  # it goes on with the streams of the engine's blocks
-    assert names["found"].exact["size"] == 3  # type: ignore[attr-defined]
+    execute(under(*PLANNING), names)
     assert names["plan"].best == "TN"  # type: ignore[attr-defined]
     assert names["shares"].memory == {"orders": 35, "clicks": 25}  # type: ignore[attr-defined]
 
