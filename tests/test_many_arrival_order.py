@@ -29,7 +29,7 @@ def ordered_case(seed: int, streams: int, fade: int | None, **options: Any) -> M
 
 @pytest.mark.nojit
 @pytest.mark.parametrize("ties", ["arrival", "instant"])
-@settings(deadline=None, max_examples=150)
+@settings(deadline=None, max_examples=100)
 @given(seed=SEEDS, streams=st.integers(2, 5), fade=FADES)
 def test_victims_are_those_of_the_twin(ties: Any, seed: int, streams: int, fade: Any) -> None:
     case = ordered_case(seed, streams, fade, ties=ties)

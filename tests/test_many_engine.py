@@ -23,8 +23,6 @@ import tidegate as tg
 from tidegate.columns.encoding import KeyCoder
 from tidegate.engine import results
 
-pytestmark = pytest.mark.nojit
-
 SEEDS = st.integers(0, 2**32)
 STREAMS = st.integers(2, 5)
 TIES = ("arrival", "instant")
@@ -47,8 +45,9 @@ def check_against_twin(case: ManyCase, engine: tg.JoinEngine, found: Found) -> N
         assert stats[name] == pytest.approx(number), name
 
 
+@pytest.mark.nojit
 @pytest.mark.parametrize("ties", TIES)
-@settings(deadline=None, max_examples=300)
+@settings(deadline=None, max_examples=250)
 @given(seed=SEEDS, streams=STREAMS)
 def test_the_engine_equals_nested_loops(ties: Any, seed: int, streams: int) -> None:
     case = exact_case(seed, streams, ties=ties)

@@ -103,7 +103,7 @@ def budget_case(seed: int, streams: int, ties: Any, **options: Any) -> ManyCase:
 @pytest.mark.nojit
 @pytest.mark.parametrize("ties", ["arrival", "instant"])
 @every_policy
-@settings(deadline=None, max_examples=50)
+@settings(deadline=None, max_examples=30)
 @given(seed=SEEDS, streams=st.integers(3, 5))
 def test_victims_are_those_of_the_twin(name: str, ties: Any, seed: int, streams: int) -> None:
     check_victims(*planned(budget_case(seed, streams, ties), name))
