@@ -88,6 +88,8 @@ def test_a_stream_needs_stretches_of_time(feed: Feed) -> None:
     stream = feed.stream("rows", "group long, x double, _weight double, ts timestamp")
     with pytest.raises(tg.TidegateError, match="a stream has no end"):
         tg.estimate(stream, "count(*)")
+    with pytest.raises(tg.TidegateError, match="one column that has a watermark"):
+        tg.estimate(stream, "count(*)", every="1 minute", time=["ts", "ts"])
     with pytest.raises(tg.TidegateError, match="needs numbers"):
         tg.estimate(stream, "sum(ts)", every="1 minute", time="ts")
 
@@ -127,3 +129,24 @@ def test_one_bucket_is_the_local_join(spark: SparkSession, tmp_path: Path, polic
     exact = tg.join(tables, spec.replace(memory=None)).table.num_rows
     assert other["estimate"] != row["estimate"]
     assert math.isclose(other["estimate"], exact, rel_tol=0.5)
+
+
+def test_a_streaming_join_is_estimated(feed: Feed) -> None:
+    """Memory for everything, so that the estimates are the numbers of the exact join."""
+    tables = streams()
+    for name, table in tables.items():
+        end = table.slice(0, 1).set_column(
+            1, "ts", pa.array([(EPOCH + 9000) * SECOND], pa.timestamp("us", "UTC"))
+        )
+        feed.write(name, [table.slice(0, 200), table.slice(200), end, end])
+    schema = "k long, ts timestamp, x double, id long"
+    sources = {name: feed.stream(name, schema).withWatermark("ts", "5 seconds") for name in tables}
+    spec = tg.JoinSpec(on="k", time="ts", within="60 s", memory=5000, policy="eq-cluster")
+    joined = window_join(sources, spec, result_time="at")
+    run = feed.run(tg.estimate(joined, "count(*)", every="1 minute", time="at"), "joined")
+    local = tg.join(tables, spec)
+    expected = tg.estimate(local, "count(*)", every="1 minute", time=["ts", "ts_right"])
+    found = {int(row.window_start.timestamp()): row for row in run.rows}
+    for row in expected.to_pylist():
+        other = found[int(row["window_start"].timestamp())]
+        assert (other.estimate, other.interval) == (row["estimate"], "exact")

@@ -102,6 +102,11 @@ def _check(
             "a stream has no end, so an estimate over all of it never comes; give every=, such as "
             "every='1 hour', and time="
         )
+    if frame.isStreaming and stretch is not None and (stretch.kind == "integer" or len(times) > 1):
+        raise TidegateError(
+            "on a stream every is a duration and time is one column that has a watermark; give "
+            "window_join result_time='result_time' and estimate time='result_time'"
+        )
 
 
 def _tag(weight: Any) -> Any:

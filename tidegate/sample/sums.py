@@ -33,8 +33,8 @@ from tidegate.spec import TidegateError
 FEWEST = 10.0  # effective clusters for which intervals have shown to be honest
 _LOST = 1e-11  # of a difference of sums: below that, digits were lost
 
-# The sums of a group over its clusters.
-TOTALS = ("rows", "clusters", "certain", "A1", "A", "a", "b", "c", "aa", "cc")
+# The sums of a group over its clusters; names that differ in more than case, as Spark wants it.
+TOTALS = ("rows", "clusters", "certain", "number", "total", "a", "b", "c", "aa", "cc")
 
 
 class Finished(NamedTuple):
@@ -51,7 +51,7 @@ def cluster_terms(rows: Any, certain: Any, a1: Any, b1: Any, ax: Any, bx: Any) -
     """What a cluster adds to the sums of its group; see TOTALS."""
     a, c = ax * (ax - bx), a1 * (a1 - b1)
     return {
-        "rows": rows, "clusters": rows * 0 + 1.0, "certain": certain, "A1": a1, "A": ax,
+        "rows": rows, "clusters": rows * 0 + 1.0, "certain": certain, "number": a1, "total": ax,
         "a": a, "b": ax * (a1 - b1) + a1 * (ax - bx), "c": c, "aa": a * a, "cc": c * c,
     }  # fmt: skip
 
@@ -65,14 +65,14 @@ def finish(
 ) -> Finished:
     """Estimate and interval of groups from their TOTALS, as arrays of numpy or columns of Spark."""
     if function == COUNT:
-        estimate, variance, squares, known = total["A1"], total["c"], total["cc"], total["c"]
+        estimate, variance, squares, known = total["number"], total["c"], total["cc"], total["c"]
         largest = total["c"]
     elif function == SUM:
-        estimate, variance, squares, known = total["A"], total["a"], total["aa"], total["a"]
+        estimate, variance, squares, known = total["total"], total["a"], total["aa"], total["a"]
         largest = total["a"]
     else:
-        number = where(total["A1"] > 0.0, total["A1"], 1.0)
-        estimate = ratio = total["A"] / number
+        number = where(total["number"] > 0.0, total["number"], 1.0)
+        estimate = ratio = total["total"] / number
         scale = number * number
         variance = (total["a"] - ratio * total["b"] + ratio * ratio * total["c"]) / scale
         largest = (total["a"] + ratio * ratio * total["c"]) / scale
