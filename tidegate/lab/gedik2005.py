@@ -192,7 +192,7 @@ def _read_fractions(name: str, setting: Setting, adaptation: str) -> Callable[..
 
 
 def _ratio(name: str, claim: str, expected: float, tolerance: float, of: float, to: float) -> Claim:
-    return Claim(PAPER, name, claim, expected, tolerance=tolerance).with_measured(of / to)
+    return Claim(PAPER, name, claim, expected, tolerance=tolerance).with_measured(float(of / to))
 
 
 def _read_4(records: list[Record], scale: Scale) -> Findings:
