@@ -438,7 +438,7 @@ def test_numbers_and_texts_are_told_apart() -> None:
         (["--importance", "label"], "importance names column 'label', which stream 'left'"),
         (["--importance", "left=name,right=label"], "importance column 'name'"),
         (["--on", "key=label"], "equality key 'key' / 'label' has mixed types"),
-        (["--policy", "uniform"], "policy 'uniform' is not known; "),
+        (["--policy", "unifrm"], "policy 'unifrm' is not known; did you mean 'uniform'"),
     ],
 )
 def test_every_command_refuses_wrong_columns(
