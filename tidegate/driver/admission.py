@@ -29,7 +29,6 @@ from tidegate.shed import (
     worth,
 )
 from tidegate.shed.shed_records import (
-    ARRIVAL_ORDER,
     BY_AGE,
     BY_KEY,
     CUMULATIVE,
@@ -146,7 +145,9 @@ def admit(state, shed, arrivals, output, stream, arrival, visitor):
             if visitor < 0:
                 settle(state, arrivals, stream, arrival, state.gate[0].order - 1)
         else:
-            admit_under_budget(state, shed, arrivals, output, stream, arrival, visitor)
+            admit_under_budget(
+                state, shed, shed.samples, shed.patterns, arrivals, output, stream, arrival, visitor
+            )
     else:
         turn_away(state, shed, arrivals, output, stream, arrival, visitor, EXPIRED)
     if shed is not None:
@@ -166,26 +167,30 @@ def turn_away(state, shed, arrivals, output, stream, arrival, visitor, why):
 
 
 @step
-def admit_under_budget(state, shed, arrivals, output, stream, arrival, visitor):
+def admit_under_budget(
+    state, shed, samples, patterns, arrivals, output, stream, arrival, visitor
+):  # fmt: skip
+    """`samples` and `patterns` are those of `shed`, None unless the policy has them."""
     key = key_of(shed, arrivals, arrival)
     size = arrivals.size[arrival] if state.gate[0].by_bytes else 1
-    priority, basis = appraise(state, shed, arrivals, stream, arrival, key, size)
+    priority, basis = appraise(state, shed, samples, arrivals, stream, arrival, key, size)
     monitor = monitor_for(shed, stream)
     asked = np.inf if monitor >= 0 else priority
-    if shed.rule[0].kind == ARRIVAL_ORDER:
+    if patterns is not None:
         # The new tuple stays (kwon2011, section 3.2); it remembers how old its evidence is.
         asked = np.inf
         key = pattern_of(state, shed, arrivals, stream, arrival)
-        priority = shed.patterns.halved[key, stream]
+        priority = patterns.halved[key, stream]
     expire_by_count(state, shed, output, stream)
-    if make_room(state, shed, output, stream, size, asked, basis, visitor < 0):
+    if make_room(state, shed, samples, output, stream, size, asked, basis, visitor < 0):
         slot = visitor
         if visitor < 0:
             slot = settle(state, arrivals, stream, arrival, state.gate[0].order - 1)
-        if shed.rule[0].kind == UNIFORM:  # to make room, it may have given up a result
-            priority = shed.samples.levels[state.lanes[stream].account].priority
-        charge(state, shed, stream, slot, key, size, priority, basis, monitor)
-        if sampling.is_sampled(shed):
+        if samples is not None:
+            if shed.rule[0].kind == UNIFORM:  # to make room, it may have given up a result
+                priority = samples.levels[state.lanes[stream].account].priority
+        charge(state, shed, patterns, stream, slot, key, size, priority, basis, monitor)
+        if samples is not None:
             account = state.lanes[stream].account
             sampling.settle(shed, state.lanes, state.accounts, account, slot)
     else:
@@ -195,22 +200,30 @@ def admit_under_budget(state, shed, arrivals, output, stream, arrival, visitor):
 
 
 @step
-def appraise(state, shed, arrivals, stream, arrival, key, size):
+def appraise(state, shed, samples, arrivals, stream, arrival, key, size):
     """Priority and basis of an arrival that was just taken."""
-    rule = shed.rule
-    own = importance_of(state, arrivals, arrival)
-    order = state.gate[0].order - 1
-    moment = shed.queues[stream].now
-    # Of an instant's tuples in a count window, only the last is as young as the window.
-    born = moment if state.lanes[stream].is_time_window else state.lanes[stream].taken - 1
-    if sampling.is_sampled(shed):
+    if samples is not None:
         is_timed = state.lanes[0].is_time_window or state.lanes[1].is_time_window
         taken = sampling.taken_in_all(state.lanes)
         priority, basis = sampling.appraise(
             shed, state.lanes, state.accounts, state.gate[0].seed, stream, taken - 1, key,
             state.gate[0].clock if is_timed else taken,
         )  # fmt: skip
-    elif rule[0].standing == BY_AGE:
+    else:
+        priority, basis = worth_of_arrival(state, shed, arrivals, stream, arrival, key, size)
+    return priority, basis
+
+
+@step
+def worth_of_arrival(state, shed, arrivals, stream, arrival, key, size):
+    """The same for a policy that does not sample."""
+    rule = shed.rule
+    own = importance_of(state, arrivals, arrival)
+    order = state.gate[0].order - 1
+    moment = shed.queues[stream].now
+    # Of an instant's tuples in a count window, only the last is as young as the window.
+    born = moment if state.lanes[stream].is_time_window else state.lanes[stream].taken - 1
+    if rule[0].standing == BY_AGE:
         stage = ages.stage_of(shed.stages, stream, born, moment)
         priority, basis = ages.rank(shed.stages, stream, stage, order)
     else:
@@ -293,15 +306,15 @@ def evict(state, shed, output, slot):
 
 
 @step
-def make_room(state, shed, output, stream, size, priority, basis, needs_slot):
+def make_room(state, shed, samples, output, stream, size, priority, basis, needs_slot):
     """Evict victims until the arrival fits; False if the arrival is refused instead."""
     account = state.accounts[state.lanes[stream].account]
     stays = size <= account.capacity
-    if sampling.is_sampled(shed):
+    if samples is not None:
         stays = stays and priority != sampling.NOT_WANTED
     while stays and account.used + size > account.capacity:
         slot = victim_for(state, shed, stream, priority, basis)
-        if sampling.is_sampled(shed):
+        if samples is not None:
             slot, priority = thin(state, shed, stream, stream, slot, priority)
         stays = slot != budget.REFUSED
         if stays and slot != SPARED:
@@ -310,7 +323,7 @@ def make_room(state, shed, output, stream, size, priority, basis, needs_slot):
         lane = crowded(state, stream)
         asked = priority if lane == stream else np.inf
         slot = victim_for(state, shed, lane, asked, basis)
-        if sampling.is_sampled(shed):
+        if samples is not None:
             slot, asked = thin(state, shed, stream, lane, slot, asked)
             priority = asked if lane == stream else priority
         stays = slot != budget.REFUSED
@@ -353,11 +366,11 @@ def thin(state, shed, stream, lane, slot, priority):
 def trim(state, shed, output):
     """Evict victims until no account exceeds its capacity, without an arrival."""
     for stream in range(len(state.lanes)):
-        make_room(state, shed, output, stream, 0, np.inf, 0.0, False)
+        make_room(state, shed, shed.samples, output, stream, 0, np.inf, 0.0, False)
 
 
 @step
-def charge(state, shed, stream, slot, key, size, priority, basis, monitor):
+def charge(state, shed, patterns, stream, slot, key, size, priority, basis, monitor):
     """The tuple in `slot` is retained from now on."""
     if shed.rule[0].kind == CUMULATIVE:
         priority = worth.bounded(priority / shed.queues[stream].scale)
@@ -366,7 +379,7 @@ def charge(state, shed, stream, slot, key, size, priority, basis, monitor):
         born = state.lanes[stream].taken - 1
     members.write(shed.members, slot, priority, basis, born, size, key, monitor)
     budget.enter(shed, state.lanes[stream].account, state.accounts, slot)
-    if shed.rule[0].kind == ARRIVAL_ORDER:
+    if patterns is not None:
         standing_patterns.admit(shed, key, stream)
 
 

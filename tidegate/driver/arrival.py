@@ -66,7 +66,7 @@ def run(state, shed, arrivals, work, many, output):
             see(state, shed, arrivals, stream, arrival)
             produced(shed, arrivals, arrival, progress[MATCHES])
             matched(state, shed, arrivals, arrival, work, many, stream, ANYBODY)
-            want_again(state, shed, work, output, 1 - stream, progress[MATCHES])
+            want_again(state, shed, shed.samples, work, output, 1 - stream, progress[MATCHES])
         admit(state, shed, arrivals, output, stream, arrival, NO_VISITOR)
         progress[FOUND] = NOTHING_FOUND
         lifetime.note_peak(state.pool, state.lanes[stream])

@@ -10,13 +10,14 @@ from __future__ import annotations
 import numpy as np
 
 from tidegate.binding.spec_records import HASH
-from tidegate.compiled.kernel import part
+from tidegate.compiled.kernel import part, step
 from tidegate.estimate import patterns
 from tidegate.index import hash_table
 from tidegate.state.join_state import (
     ARRIVAL,
     GROUP_ORDER,
     GROUP_SIZE,
+    PLACE,
     STREAM,
     TOGETHER,
 )
@@ -58,6 +59,20 @@ def is_held(state, stream, code):
 @part
 def has_key(state, slot, code):
     return state.slots[slot].older != lifetime.NOT_INDEXED and state.slots[slot].code == code
+
+
+@step
+def note_pairs(state, patterns, arrivals, work):
+    """All tuples of an instant stand in their windows: note which of them share a key."""
+    if patterns is not None:
+        note_together(state, arrivals, work)
+
+
+@step
+def tell_pairs(patterns, work):
+    """The tuple at hand is about to be admitted."""
+    if patterns is not None:
+        patterns.together[0] = work.group[work.progress[PLACE], TOGETHER]
 
 
 @part

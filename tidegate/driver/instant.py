@@ -29,13 +29,12 @@ from tidegate.driver.admission import (
     take,
 )
 from tidegate.driver.arrival import in_time
-from tidegate.driver.existence import note_together
+from tidegate.driver.existence import note_pairs, tell_pairs
 from tidegate.driver.ghosts import call_back, dismiss
 from tidegate.driver.leaving import expire, want_again
 from tidegate.driver.meeting import emit, find, matched
 from tidegate.driver.observing import produced, see
 from tidegate.driver.probing import EARLIER, NEWCOMERS
-from tidegate.shed.shed_records import ARRIVAL_ORDER
 from tidegate.state.join_state import (
     ARRIVAL,
     FOUND,
@@ -47,7 +46,6 @@ from tidegate.state.join_state import (
     PLACE,
     SLOT,
     STREAM,
-    TOGETHER,
     UNUSED,
 )
 from tidegate.windows import lifetime
@@ -107,8 +105,8 @@ def run(state, shed, arrivals, work, many, output):
                 for lane in range(len(state.lanes)):
                     lifetime.note_peak(state.pool, state.lanes[lane])
             if shed is not None:
-                if phase == PAIRS and shed.rule[0].kind == ARRIVAL_ORDER:
-                    note_together(state, arrivals, work)
+                if phase == PAIRS:
+                    note_pairs(state, shed.patterns, arrivals, work)
             if many is not None:
                 if phase == PAIRS:
                     progress[UNUSED] = state.pool[0].unused
@@ -126,7 +124,7 @@ def run(state, shed, arrivals, work, many, output):
             if shed is not None:
                 if is_crowded(shed, stream):
                     return NEED_PLACES
-                shed.patterns.together[0] = work.group[progress[PLACE], TOGETHER]
+                tell_pairs(shed.patterns, work)
             take(state, stream)
             slot = work.group[progress[PLACE], SLOT]
             admit(state, shed, arrivals, output, stream, arrival, slot)
@@ -149,6 +147,8 @@ def run(state, shed, arrivals, work, many, output):
                 produced(shed, arrivals, arrival, progress[MATCHES])
                 if phase == MEET:  # newcomers that meet inside the instant are no members yet
                     matched(state, shed, arrivals, arrival, work, many, stream, whom)
-                    want_again(state, shed, work, output, 1 - stream, progress[MATCHES])
+                    want_again(
+                        state, shed, shed.samples, work, output, 1 - stream, progress[MATCHES]
+                    )
             progress[FOUND] = NOTHING_FOUND
         progress[PLACE] += 1

@@ -92,10 +92,11 @@ def expire_now(state, shed, output):
 
 
 @step
-def want_again(state, shed, work, output, stream, count):
+def want_again(state, shed, samples, work, output, stream, count):
     """The members in `work.found` have given results to a uniform sample; who wants none goes."""
-    if shed.rule[0].kind == UNIFORM:
-        for k in range(count):
-            slot = work.found[k]
-            if not sampling.wants_another(shed, state.lanes, state.gate[0].seed, slot):
-                leave(state, shed, output, stream, slot, EVICTED)
+    if samples is not None:
+        if shed.rule[0].kind == UNIFORM:
+            for k in range(count):
+                slot = work.found[k]
+                if not sampling.wants_another(shed, state.lanes, state.gate[0].seed, slot):
+                    leave(state, shed, output, stream, slot, EVICTED)

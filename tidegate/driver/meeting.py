@@ -37,6 +37,9 @@ def emit(state, shed, arrivals, work, many, output, stream, arrival, whom):
 def matched(state, shed, arrivals, arrival, work, many, stream, whom):
     """What follows for the members that were met."""
     if many is None:
-        observing.matched(state, shed, arrivals, arrival, work, stream, work.progress[MATCHES])
+        count = work.progress[MATCHES]
+        observing.matched(state, shed, shed.patterns, arrivals, arrival, work, stream, count)
     else:
-        observing_many.matched(state, shed, arrivals, arrival, work, many, stream, whom)
+        observing_many.matched(
+            state, shed, shed.patterns, arrivals, arrival, work, many, stream, whom
+        )

@@ -11,7 +11,7 @@ import numpy as np
 from tidegate.compiled.kernel import inlined, part, step
 from tidegate.estimate import frequency, importance
 from tidegate.shed import learning, split, standing_patterns, victims
-from tidegate.shed.shed_records import ARRIVAL_ORDER, CUMULATIVE, EQ_CLUSTER, OUTPUT, VALUE
+from tidegate.shed.shed_records import CUMULATIVE, OUTPUT, VALUE
 
 
 @inlined
@@ -88,8 +88,15 @@ def see_key(state, shed, arrivals, stream, arrival, moment):
     # A count window of no tuples never holds the arrival, not even until the next one comes.
     lives = state.lanes[stream].is_time_window or state.lanes[stream].window > 0
     learning.count_in(shed, stream, moment, key, lives)
-    if rule[0].kind >= EQ_CLUSTER and key != frequency.NO_KEY:
-        shed.samples.sums[1] += frequency.count_of(book.counts, key, 1 - stream)
+    expect(shed, shed.samples, key, stream)
+
+
+@step
+def expect(shed, samples, key, stream):
+    """How many results a sample is to expect from an arrival."""
+    if samples is not None:
+        if key != frequency.NO_KEY:
+            samples.sums[1] += frequency.count_of(shed.frequency.counts, key, 1 - stream)
 
 
 @inlined
@@ -110,14 +117,21 @@ def produced(shed, arrivals, arrival, count):
 
 
 @step
-def matched(state, shed, arrivals, arrival, work, stream, count):
+def matched(state, shed, patterns, arrivals, arrival, work, stream, count):
     """The arrival has met the members in `work.found`; what follows for them."""
-    rule = shed.rule
-    kind = rule[0].kind
-    if kind == ARRIVAL_ORDER:
+    if patterns is not None:
         for k in range(count):
             standing_patterns.earn(shed, work.found[k], 1.0)
-    elif kind == CUMULATIVE or kind == VALUE or rule[0].watched:
+    else:
+        learn_from(state, shed, arrivals, arrival, work, stream, count)
+
+
+@step
+def learn_from(state, shed, arrivals, arrival, work, stream, count):
+    """The same for policies that know no patterns."""
+    rule = shed.rule
+    kind = rule[0].kind
+    if kind == CUMULATIVE or kind == VALUE or rule[0].watched:
         weighed = state.gate[0].has_importance
         now = shed.queues[1 - stream].now
         for k in range(count):

@@ -13,16 +13,16 @@ from tidegate.compiled.kernel import part
 from tidegate.driver import counting_many
 from tidegate.driver.probing import ANYBODY
 from tidegate.shed import learning, standing_patterns
-from tidegate.shed.shed_records import ARRIVAL_ORDER, CUMULATIVE
+from tidegate.shed.shed_records import CUMULATIVE
 from tidegate.state.join_state import FOUND, GROUP_ORDER, MATCHES
 
 
 @part
-def matched(state, shed, arrivals, arrival, work, many, stream, whom):
+def matched(state, shed, patterns, arrivals, arrival, work, many, stream, whom):
     """The arrival has met the members in `work.found`; what follows for them."""
     rule = shed.rule
     kind = rule[0].kind
-    told = kind == CUMULATIVE or kind == ARRIVAL_ORDER or rule[0].watched
+    told = kind == CUMULATIVE or rule[0].watched or patterns is not None
     if work.progress[MATCHES] > 0 and told:
         counting_many.share_out(state, work, many, stream, arrivals.time[arrival], whom)
         weighed = state.gate[0].has_importance
@@ -35,7 +35,7 @@ def matched(state, shed, arrivals, arrival, work, many, stream, whom):
                 now = shed.queues[lane].now
                 if rule[0].watched:
                     learning.watch(shed, slot, now, many.shares[at])
-                if kind == ARRIVAL_ORDER:
+                if patterns is not None:
                     standing_patterns.earn(shed, slot, many.shares[at])
-                elif kind == CUMULATIVE:
+                if kind == CUMULATIVE:
                     learning.gain(shed, slot, own, now, state.lanes[lane].window)

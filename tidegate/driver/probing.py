@@ -86,15 +86,11 @@ def emit(state, shed, arrivals, work, output, stream, arrival, whom):
         ):
             continue
         if shed is not None:
-            if sampling.is_sampled(shed):
-                weight = 1.0  # newcomers that meet inside their instant are certain
-                if whom != NEWCOMERS:
-                    weight = sampling.take_result(shed, state.lanes, state.gate[0].seed, slot)
-                if weight == 0.0:
-                    continue
-                shed.samples.sums[0] += weight
-                if writes:
-                    output.weight[results] = weight
+            weight = weight_of(state, shed, shed.samples, slot, whom)
+            if weight == 0.0:
+                continue
+            if writes:
+                write_weight(output, shed.samples, results, weight)
         work.found[matches] = slot
         matches += 1
         if writes:
@@ -115,3 +111,21 @@ def emit(state, shed, arrivals, work, output, stream, arrival, whom):
     work.progress[NEXT_FOUND] = k
     work.progress[MATCHES] = matches
     return k == count
+
+
+@step
+def weight_of(state, shed, samples, slot, whom):
+    """The weight of a result with a retained tuple; 0 if the sample does not want it."""
+    weight = 1.0  # newcomers that meet inside their instant are certain
+    if samples is not None:
+        if whom != NEWCOMERS:
+            weight = sampling.take_result(shed, state.lanes, state.gate[0].seed, slot)
+        samples.sums[0] += weight
+    return weight
+
+
+@step
+def write_weight(output, samples, result, weight):
+    """Weights are written where there are samples."""
+    if samples is not None:
+        output.weight[result] = weight

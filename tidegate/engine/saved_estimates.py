@@ -16,7 +16,7 @@ import pyarrow as pa
 from tidegate.engine import snapshot_checks
 from tidegate.estimate import frequency, match_rate
 from tidegate.shed import standing_patterns
-from tidegate.shed.shed_records import ARRIVAL_ORDER, EQ_CLUSTER, VALUE, Shed
+from tidegate.shed.shed_records import ARRIVAL_ORDER, VALUE, Shed
 from tidegate.state import join_state, shed_arrays
 from tidegate.state.join_state import State
 from tidegate.windows.lifetime import NOT_CHARGED, NOT_INDEXED
@@ -54,7 +54,7 @@ def _parts(shed: Shed) -> dict[str, Any]:
     if shed.rule[0].kind == VALUE:
         parts |= {f"importances.{name}": part for name, part in shed.importances._asdict().items()}
         parts |= {f"rates.{name}": getattr(shed.rates, name) for name in _RATES}
-    if shed.rule[0].kind >= EQ_CLUSTER:
+    if shed.samples is not None:
         parts |= {f"levels.{name}": shed.samples.levels[name] for name in _LEVELS}
         parts["samples.sums"] = shed.samples.sums
     return parts
@@ -99,6 +99,7 @@ def _log_of(shed: Shed, stream: int) -> Any:
 def _sampled(shed: Shed, state: State) -> dict[str, Any]:
     """What a sample knows of its tuples. Thresholds as they are now: steps are not kept."""
     samples, notes = shed.samples, shed.members.notes
+    assert samples is not None
     slots = np.flatnonzero(notes.monitor != NOT_CHARGED)
     floor = samples.floor[slots]
     accounts = state.lanes.account[notes.stream[slots]]
@@ -126,7 +127,7 @@ def dump(shed: Shed, state: State) -> pa.Table:
             parts[f"exposed.{name}"] = shed.rates.exposed[name][parts["exposed.slot"]]
         if len(shed.rates.aged) > 1:
             parts["exposed.aged"] = shed.rates.aged[parts["exposed.slot"]]
-    if shed.rule[0].kind >= EQ_CLUSTER:
+    if shed.samples is not None:
         parts |= _sampled(shed, state)
     columns = {
         "name": pa.array(list(parts), pa.string()),
@@ -164,7 +165,7 @@ def refill(shed: Shed, table: pa.Table, state: State, scale: int) -> Shed:
         standing_patterns.write_all(shed)
     if shed.rule[0].kind == VALUE:
         _expose(shed, saved, line)
-    if shed.rule[0].kind >= EQ_CLUSTER:
+    if shed.samples is not None:
         _sample_again(shed, saved, line)
     if scale != 1:
         _rescale(shed, state, scale)
@@ -191,6 +192,7 @@ def _expose(shed: Shed, saved: dict[str, Any], line: Any) -> None:
 def _sample_again(shed: Shed, saved: dict[str, Any], line: Any) -> None:
     """What a sample knows of its tuples; their thresholds begin where they were."""
     slots, samples = np.sort(line), shed.samples
+    assert samples is not None
     snapshot_checks.require(np.array_equal(saved["sampled.slot"], slots), "slots are missing")
     floor = saved["sampled.floor"]
     snapshot_checks.require(bool((np.isfinite(floor) & (floor >= 0)).all()), "a weight is none")
@@ -206,7 +208,7 @@ def _rescale(shed: Shed, state: State, scale: int) -> None:
     """Turn moments into finer units."""
     shed.rule["first"] *= scale
     shed.rule["faded"] *= scale
-    if state.lanes.is_time_window.any():
+    if shed.samples is not None and state.lanes.is_time_window.any():
         shed.samples.levels["reviewed"] *= scale
     valued = shed.rule[0].kind == VALUE
     for stream in range(len(shed.queues)):

@@ -238,6 +238,7 @@ def _check_monitors(shed: Shed, line: NDArray[np.int64]) -> None:
 def check_patterns(shed: Shed, line: NDArray[np.int64]) -> None:
     """The tables of `arrival-order`, and the patterns of members."""
     tables = shed.patterns
+    assert tables is not None
     for table in (tables.results, tables.retained, tables.halved):
         require(np.isfinite(table).all() and (table >= 0).all(), "a count is negative")
     places, streams = shed.members.key[line], shed.members.notes.stream[line]

@@ -64,8 +64,9 @@ def join_cases() -> list[Case]:
     """Every combination of types that the driver is compiled for, the longest first.
 
     Trees, budget, ties, and whether there are more than two streams choose the types. An exact join
-    of two whose tuples leave in order takes a loop of its own; other predicates, all policies and
-    all numbers of streams share the types of these.
+    of two whose tuples leave in order takes a loop of its own; other predicates, most policies
+    and all numbers of streams share the types of these. Samples and arrival patterns have types of
+    their own, of which the commonest are here: ties="arrival", two streams, and for patterns three.
     """
     cases = []
     for tree in (True, False):
@@ -78,6 +79,8 @@ def join_cases() -> list[Case]:
         for ties in ("instant", "arrival"):
             words = ["many", "budget" if budget else "exact", ties]
             cases.append(Case(", ".join(words), run_many, {"budget": budget, "ties": ties}))
+    for policy in ("uniform", "arrival-order"):
+        cases.append(Case(policy, run_policy, {"policy": policy, "budget": True}))
     cases.sort(key=lambda case: not case.options["budget"])
     return [*cases, Case("exact in order", run_in_order, {}), Case("columns", run_columns, {})]
 
@@ -142,6 +145,17 @@ def run_many(budget: bool, ties: str) -> None:
     _push_in_pieces(spec)
     if budget:
         _push_in_pieces(spec.replace(memory="2 MB"))
+
+
+def run_policy(policy: str, budget: bool) -> None:
+    """Joins under a policy with types of its own."""
+    spec = JoinSpec(
+        on="k", time="t", within=100, lateness=5, memory=50, policy=policy, importance="importance"
+    )
+    _push_in_pieces(spec)
+    _push_in_pieces(spec.replace(memory="2 MB"))
+    if policy == "arrival-order":
+        _push_in_pieces(spec.replace(streams=("left", "right", "third"), split="even"))
 
 
 def run_in_order() -> None:

@@ -41,9 +41,9 @@ def number_of(streams: int) -> int:
     return 2 ** (streams - 1)
 
 
-def empty(streams: int, used: bool, fade: float) -> Patterns:
-    """Nothing is known yet; a dummy where no policy asks."""
-    tables = np.zeros((3, number_of(streams) if used else 1, streams), np.float64)
+def empty(streams: int, fade: float) -> Patterns:
+    """Nothing is known yet."""
+    tables = np.zeros((3, number_of(streams), streams), np.float64)
     return Patterns(
         results=tables[0],
         retained=tables[1],

@@ -1,6 +1,6 @@
 """What the sampling policies remember of retained tuples, beside their priorities.
 
-Law: a policy that samples nothing pays a few bytes for all of it. `floor` is the threshold that a
+Law: a policy that samples nothing has none of it. `floor` is the threshold that a
 tuple was known to be above when it came or when the steps were folded; a step is a threshold that
 all tuples up to an order of arrival have been above since (`shed.sampling`).
 """
@@ -53,16 +53,16 @@ class Samples(NamedTuple):
     sums: NDArray[np.float64]  # weights of all results; matches of all arrivals in full windows
 
 
-def empty(accounts: int, slots: int, *, sampled: bool, uniform: bool, fraction: float) -> Samples:
+def empty(accounts: int, slots: int, *, uniform: bool, fraction: float) -> Samples:
     """Nothing is retained yet; `fraction` is 0 where it was not given."""
     levels = records(LEVEL, accounts)
     levels.start = 1.0 / fraction if fraction > 0 else 1.0
     levels.given = fraction > 0
     return Samples(
-        floor=np.zeros(max(2, slots) if sampled else 1),
-        number=np.zeros(max(2, slots) if sampled else 1, np.int64),
+        floor=np.zeros(max(2, slots)),
+        number=np.zeros(max(2, slots), np.int64),
         wants=records(WANT, max(2, slots) if uniform else 1),
-        steps=records(STEP, (accounts, ROOM if sampled else 1)),
+        steps=records(STEP, (accounts, ROOM)),
         levels=levels,
         sums=np.zeros(2),
     )
@@ -70,11 +70,10 @@ def empty(accounts: int, slots: int, *, sampled: bool, uniform: bool, fraction: 
 
 def grown(samples: Samples, slots: int) -> Samples:
     """The same with room for more slots."""
-    floor, number, wants = samples.floor, samples.number, samples.wants
-    if len(floor) > 1:
-        floor, number = np.zeros(slots), np.zeros(slots, np.int64)
-        layout.copy(samples.floor, floor)
-        layout.copy(samples.number, number)
+    wants = samples.wants
+    floor, number = np.zeros(slots), np.zeros(slots, np.int64)
+    layout.copy(samples.floor, floor)
+    layout.copy(samples.number, number)
     if len(wants) > 1:
         wants = records(WANT, slots)
         layout.copy(samples.wants, wants)

@@ -28,7 +28,7 @@ from tidegate.compiled.kernel import inlined, kernel, part
 from tidegate.estimate import frequency
 from tidegate.shed import victims, worth
 from tidegate.shed.members import basis_at, is_one
-from tidegate.shed.shed_records import EQ_CLUSTER, PPS_CLUSTER, UNIFORM
+from tidegate.shed.shed_records import PPS_CLUSTER, UNIFORM
 
 UNSEEN = 0.5  # matches of a key that was not seen yet
 PEAK, GROWTH = 0.9, 0.9  # where less than PEAK was used for a window, the start falls by GROWTH
@@ -38,11 +38,6 @@ MOST = 2.0**31 - 1.0
 _DRAW = np.uint64(0xD6E8FEB86659FD93)
 _TAGS = 1 << 40  # draws that make tags lie behind all others
 _TAG_SHARES = 268435456.0  # 2^28: see `sample.tags`
-
-
-@inlined
-def is_sampled(shed):
-    return shed.rule[0].kind >= EQ_CLUSTER
 
 
 @part

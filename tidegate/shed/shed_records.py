@@ -101,5 +101,7 @@ class Shed(NamedTuple):
     curve: AgeCurve
     importances: Importances
     rates: MatchRate
-    patterns: Patterns
-    samples: Samples
+    # None unless the policy has them, and then their branches are pruned: the driver of most
+    # policies is compiled without a line about patterns or samples.
+    patterns: Patterns | None
+    samples: Samples | None

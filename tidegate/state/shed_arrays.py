@@ -97,7 +97,7 @@ def shed_of(spec: JoinSpec, binding: Binding, state: State) -> Shed | None:
         curve=age_curve.empty(streams, max(1, buckets), age_curve.MOST_MONITORS if buckets else 1),
         importances=importance.empty(streams),
         rates=_rates(recipe, streams, buckets, columns, state),
-        patterns=patterns.empty(streams, by_pattern, recipes.fade_of(policy)),
+        patterns=patterns.empty(streams, recipes.fade_of(policy)) if by_pattern else None,
         samples=_samples(recipe, policy, streams, slots),
     )
     shed.queues.scale = shed.queues.factor = 1.0
@@ -165,11 +165,12 @@ def _rule(
 
 def _samples(
     recipe: recipes.Recipe, policy: Policy, accounts: int, slots: int
-) -> sample_records.Samples:
+) -> sample_records.Samples | None:
+    if recipe.kind < shed_records.EQ_CLUSTER:
+        return None
     return sample_records.empty(
         accounts,
         slots,
-        sampled=recipe.kind >= shed_records.EQ_CLUSTER,
         uniform=recipe.kind == shed_records.UNIFORM,
         fraction=float(policy.get("fraction", 0.0)),
     )
@@ -377,7 +378,7 @@ def with_more_slots(shed: Shed, notes: Any) -> Shed:
     notes.monitor[before:] = NOT_CHARGED
     shed = shed._replace(
         members=members.grown(shed.members, notes),
-        samples=sample_records.grown(shed.samples, slots),
+        samples=shed.samples and sample_records.grown(shed.samples, slots),
     )
     if shed.rule[0].kind == shed_records.VALUE:
         shed = shed._replace(rates=match_rate.with_more_slots(shed.rates, slots))
@@ -402,7 +403,7 @@ def with_even_queues(shed: Shed, slots: int) -> Shed:
 
 def renumber(shed: Shed | None, state: State) -> None:
     """As `arrays.renumber`; queues and thresholds follow."""
-    if shed is not None and sampling.is_sampled(shed):
+    if shed is not None and shed.samples is not None:
         sampling.fold_all(shed, state.lanes)
     arrays.renumber(state)
     if shed is not None and shed.rule[0].standing != BY_AGE:
@@ -418,7 +419,9 @@ def with_more_rare(shed: Shed) -> Shed:
 def slot_bytes(shed: Shed) -> int:
     """At most so many bytes go to one more slot, in all arrays that grow with the slots."""
     rule = shed.rule[0]
-    size = members.slot_bytes(shed.members) + sample_records.slot_bytes(shed.samples)
+    size = members.slot_bytes(shed.members)
+    if shed.samples is not None:
+        size += sample_records.slot_bytes(shed.samples)
     if rule.kind == shed_records.VALUE:
         size += match_rate.EXPOSED.itemsize + (8 if len(shed.rates.aged) > 1 else 0)
     if rule.standing != BY_AGE:
