@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tidegate.cli import arguments
+from tidegate.cli import arguments, chart_file
 from tidegate.cli.screen import answer, console, progress_of, say
 from tidegate.spec import TidegateError
 
@@ -137,6 +137,7 @@ def plan(
     """
     told = {"--windows": windows, "--rates": rates, "--keys": keys, "--selectivity": selectivity}
     files = {"LEFT": left, "RIGHT": right, "--on": on, "--time": time, "--within": within}
+    chart_file.check(chart)
     if calibrate:
         _calibrate({**told, **files}, json, quiet)
         return
@@ -164,7 +165,9 @@ def plan(
 
     made = make_plan(**options)
     if chart is not None:
-        draw(made, chart)
+        from tidegate.planner import plan_view
+
+        chart_file.write(plan_view, made, chart)
     if json:
         answer(as_json(made))
         return
@@ -283,24 +286,3 @@ def show(plan: Plan, quiet: bool) -> None:
     if not quiet:
         for note in plan.notes:
             say(f"note: {note}")
-
-
-def draw(plan: Plan, path: Path) -> None:
-    """Write the chart in the form that the file's ending names."""
-    import json as json_text
-
-    from tidegate.planner import plan_view
-
-    ending = path.suffix.lower()
-    makers = {
-        ".svg": lambda: plan_view.svg(plan).encode(),
-        ".png": lambda: plan_view.png(plan),
-        ".html": lambda: f"<!doctype html><meta charset=utf-8>{plan_view.html(plan)}".encode(),
-        ".json": lambda: json_text.dumps(plan_view.chart(plan)).encode(),
-    }
-    if ending not in makers:
-        raise TidegateError(f"--chart '{path}' has no known ending; use .svg, .png, .html or .json")
-    try:
-        path.write_bytes(makers[ending]())
-    except OSError as error:
-        raise TidegateError(f"file '{path}' cannot be written: {error.strerror}") from error

@@ -13,9 +13,8 @@ from typing import Annotated, Any
 
 import typer
 
-from tidegate.cli import arguments
+from tidegate.cli import arguments, chart_file
 from tidegate.cli.screen import answer, console, progress_of, say
-from tidegate.spec import TidegateError
 
 Memories = Annotated[
     str | None,
@@ -80,8 +79,7 @@ def whatif(
         on, time, within, None, "auto", split, importance, output_importance, index, lateness,
         ties, bad_rows, seed,
     )  # fmt: skip
-    if chart is not None:
-        _check_ending(chart)
+    chart_file.check(chart)
     from tidegate.cli import files
     from tidegate.planner.whatif import whatif as ask
 
@@ -100,7 +98,9 @@ def whatif(
             progress=progress,
         )
     if chart is not None:
-        draw(found, chart)
+        from tidegate.planner import whatif_view
+
+        chart_file.write(whatif_view, found, chart)
     if json:
         answer(
             {
@@ -147,29 +147,3 @@ def show(found: Any, quiet: bool) -> None:
     if not quiet:
         for note in found.notes:
             say(f"note: {note}")
-
-
-_ENDINGS = (".svg", ".png", ".html", ".json")
-
-
-def _check_ending(path: Path) -> None:
-    if path.suffix.lower() not in _ENDINGS:
-        raise TidegateError(f"--chart '{path}' has no known ending; use .svg, .png, .html or .json")
-
-
-def draw(found: Any, path: Path) -> None:
-    """Write the chart in the form that the file's ending names."""
-    from tidegate.planner import whatif_view
-
-    makers = {
-        ".svg": lambda: whatif_view.svg(found).encode(),
-        ".png": lambda: whatif_view.png(found),
-        ".html": lambda: (
-            f"<!doctype html><meta charset=utf-8><title>what if</title>{whatif_view.html(found)}"
-        ).encode(),
-        ".json": lambda: json_text.dumps(whatif_view.chart(found)).encode(),
-    }
-    try:
-        path.write_bytes(makers[path.suffix.lower()]())
-    except OSError as error:
-        raise TidegateError(f"file '{path}' cannot be written: {error.strerror}") from error
