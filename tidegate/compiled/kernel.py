@@ -26,7 +26,7 @@ from numba.extending import intrinsic
 
 from tidegate.compiled.cache import kept
 from tidegate.compiled.names import COMPILED
-from tidegate.compiled.parts import PartCompiler
+from tidegate.compiled.parts import KernelCompiler, PartCompiler
 
 __all__ = ["COMPILED", "alone", "inlined", "kernel", "part", "prefetch", "step"]
 
@@ -45,7 +45,7 @@ def kernel(function: Callable[..., Any]) -> Any:
 
 def part(function: Callable[..., Any]) -> Any:
     """A function that only kernels call; LLVM decides whether it is made one with its callers."""
-    return _part(function)
+    return _part(function, forceinline=False)
 
 
 def step(function: Callable[..., Any]) -> Any:
@@ -66,10 +66,13 @@ def inlined(function: Callable[..., Any]) -> Any:
     return kept(numba.njit(**COMPILED, inline="always")(function))
 
 
+# numba hands "forceinline" down to all that a function calls, unless they say otherwise: left to
+# itself it pasted most of the driver into itself, many times over (five times as much code).
 def _compiled(function: Callable[..., Any]) -> Any:
     if numba_config.DISABLE_JIT:
         return function
-    return _for_all_numbers(kept(numba.njit(**COMPILED)(function)))
+    options = {"forceinline": False, "pipeline_class": KernelCompiler}
+    return _for_all_numbers(kept(numba.njit(**COMPILED, **options)(function)))
 
 
 def _part(function: Callable[..., Any], **options: Any) -> Any:

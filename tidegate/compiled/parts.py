@@ -5,6 +5,10 @@ it; only the kernel is optimised and made into machine code. numba by itself doe
 every function, with everything that it calls: for a driver of 140 functions, most of an arrival's
 way was optimised a dozen times over, and compiling took three times as long.
 
+What was linked into a kernel is nobody else's: LLVM is told so. Then it makes a part one with its
+only caller, and no longer hands over the fields of a frame that a part does not read; a frame is
+hundreds of values, handed over one by one.
+
 This leans on numba's private parts (`CodeLibrary.finalize`).
 """
 
@@ -13,6 +17,7 @@ from __future__ import annotations
 from itertools import count
 from typing import Any
 
+from llvmlite.binding import Linkage
 from numba.core.codegen import JITCodeLibrary
 from numba.core.compiler import Compiler
 
@@ -47,6 +52,26 @@ class _PartLibrary(JITCodeLibrary):  # type: ignore[misc]
     def codegen(self) -> Any:
         """What sets the environment of a function."""
         return _NoEnvironment()
+
+
+class _KernelLibrary(JITCodeLibrary):  # type: ignore[misc]
+    """Code that becomes machine code, together with the parts linked into it."""
+
+    def _optimize_final_module(self) -> None:
+        for function in self._final_module.functions:
+            if function.linkage == Linkage.linkonce_odr and not function.is_declaration:
+                function.linkage = Linkage.internal
+        super()._optimize_final_module()
+
+
+class KernelCompiler(Compiler):  # type: ignore[misc]
+    """numba's compiler, into a library whose parts are its own."""
+
+    def __init__(self, typingctx: Any, targetctx: Any, library: Any, *others: Any) -> None:
+        if library is None:
+            library = _KernelLibrary(targetctx.codegen(), f"kernel{next(_numbers)}")
+            library.enable_object_caching()
+        super().__init__(typingctx, targetctx, library, *others)
 
 
 class PartCompiler(Compiler):  # type: ignore[misc]
