@@ -18,7 +18,7 @@ from naive import output_importance
 from naive_estimates import faded
 from standalone import Standalone
 
-from tidegate.estimate import age_curve, frequency, importance, match_rate
+from tidegate.estimate import age_curve, frequency, hashes, importance, match_rate, rare_keys
 from tidegate.shed import groups, queue
 from tidegate.shed.members import Needs
 from tidegate.shed.members import empty as empty_members
@@ -86,11 +86,11 @@ def test_rare_keys_fade_when_their_table_is_full(codes: list[int], room: int) ->
 @given(st.lists(st.tuples(st.integers(0, 30), st.integers(0, 1)), max_size=120))
 def test_counts_survive_being_rare_and_growing(seen: list[tuple[int, int]]) -> None:
     book = frequency.empty(2, 1, 1, frequency.FADED, most_rare=1024)
-    book = frequency.with_rare(book, 4, book.marks[:0], book.tallies[:0])
+    book = rare_keys.with_lines(book, 4, book.marks[:0], book.tallies[:0])
     known: dict[int, list[float]] = {}
     for at, (code, stream) in enumerate(seen):
-        while frequency.needs_lines(book):
-            book = frequency.with_more_rare(book)
+        while rare_keys.needs_lines(book):
+            book = rare_keys.with_more(book)
         key = frequency.find_or_add(book, code)
         frequency.hold(book.keys, key)
         assert list(book.counts[key]) == known.get(code, [0.0, 0.0])
@@ -337,4 +337,4 @@ def test_a_group_has_its_first_at_the_root(steps: list[tuple[bool, int]], is_hea
 @given(st.lists(st.integers(-(2**63), 2**63 - 1), min_size=1, max_size=20))
 def test_hashes_are_the_same_one_by_one(codes: list[int]) -> None:
     numbers = np.array(codes, np.int64)
-    assert frequency.marks_of(numbers).tolist() == [frequency.mark_of(code) for code in numbers]
+    assert hashes.marks_of(numbers).tolist() == [hashes.mark_of(code) for code in numbers]

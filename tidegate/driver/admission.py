@@ -16,7 +16,7 @@ from tidegate.driver.existence import pattern_of
 from tidegate.driver.leaving import EVICTED, EXPIRED, REFUSED, count, expire_by_count, leave
 from tidegate.driver.observing import importance_of, key_of, settle_key
 from tidegate.driver.prefetching import warm_victim
-from tidegate.estimate import age_curve, frequency
+from tidegate.estimate import age_curve, rare_keys
 from tidegate.index import inverted, trees
 from tidegate.shed import (
     ages,
@@ -68,7 +68,7 @@ def missing_room(state, shed, arrivals, output, stream, arrival):
         if lifetime.is_cramped(state.lanes[stream], state.lanes[stream].alive):
             missing = NEED_PLACES
         elif shed is not None:
-            if frequency.needs_lines(shed.frequency):
+            if rare_keys.needs_lines(shed.frequency):
                 missing = NEED_RARE
             elif is_crowded(shed, stream):
                 missing = NEED_PLACES

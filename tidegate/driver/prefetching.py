@@ -13,7 +13,7 @@ from tidegate.binding.spec_records import HASH
 from tidegate.compiled import layout
 from tidegate.compiled.kernel import inlined, step
 from tidegate.driver import probing_many
-from tidegate.estimate import frequency
+from tidegate.estimate import frequency, hashes
 from tidegate.index import hash_table
 from tidegate.shed.shed_records import BY_AGE, BY_KEY, CUMULATIVE, VALUE
 
@@ -116,9 +116,9 @@ def warm_member(shed, slot):
 def warm_keys(shed, stream, other, far, near, next_):
     """The keys of the next arrivals and of those soon counted out; by key, whom they will join."""
     book = shed.frequency
-    frequency.warm_place(book, frequency.mark_of(far))
-    layout.warm(book.keys, frequency.likely_key(book, frequency.mark_of(near)))
-    warm_root(shed, frequency.likely_key(book, frequency.mark_of(next_)), stream)
+    frequency.warm_place(book, hashes.mark_of(far))
+    layout.warm(book.keys, frequency.likely_key(book, hashes.mark_of(near)))
+    warm_root(shed, frequency.likely_key(book, hashes.mark_of(next_)), stream)
     if shed.rule[0].statistics == frequency.WINDOW:
         frequency.warm_place(book, frequency.line_ahead(book, stream, FAR))
         key = frequency.likely_key(book, frequency.line_ahead(book, stream, NEAR))

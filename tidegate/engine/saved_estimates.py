@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from tidegate.engine import snapshot_checks
-from tidegate.estimate import frequency, match_rate
+from tidegate.estimate import frequency, hashes, match_rate, rare_keys
 from tidegate.shed import standing_patterns
 from tidegate.shed.shed_records import ARRIVAL_ORDER, VALUE, Shed
 from tidegate.state import join_state, shed_arrays
@@ -274,14 +274,14 @@ def _recount(shed: Shed, saved: dict[str, Any], state: State, line: Any) -> Shed
     is_same = bool((codes[old] == fresh[1:]).all())
     if is_same:
         lines = max(len(book.marks), min(lines, int(head.most_rare)))
-        book = frequency.with_rare(book, lines, marks, tallies)
+        book = rare_keys.with_lines(book, lines, marks, tallies)
     for stream in range(streams):
         logged = _marks_in_log(saved, stream)
         if not is_same:
             by_mark = dict(
                 zip(
-                    frequency.marks_of(codes[old]).tolist(),
-                    frequency.marks_of(fresh[1:]),
+                    hashes.marks_of(codes[old]).tolist(),
+                    hashes.marks_of(fresh[1:]),
                     strict=True,
                 )
             )
@@ -300,13 +300,13 @@ def _rare_of(saved: dict[str, Any], has_member: Any, counts: Any) -> tuple[Any, 
         return saved["rare.marks"], tallies, int(saved["rare.lines"][0])
     is_rare = (saved["keys.next_free"] == -1) & ~has_member
     is_rare[frequency.NO_KEY] = False
-    is_rare &= (counts * frequency.PARTS >= 1).any(axis=1)
-    parts = np.minimum(counts[is_rare] * frequency.PARTS, 65_535).astype(np.uint16)
-    return frequency.marks_of(saved["keys.code"][is_rare]), parts, 2 * int(is_rare.sum())
+    is_rare &= (counts * rare_keys.PARTS >= 1).any(axis=1)
+    parts = np.minimum(counts[is_rare] * rare_keys.PARTS, 65_535).astype(np.uint16)
+    return hashes.marks_of(saved["keys.code"][is_rare]), parts, 2 * int(is_rare.sum())
 
 
 def _marks_in_log(saved: dict[str, Any], stream: int) -> Any:
     if f"log.{stream}.mark" in saved:
         return saved[f"log.{stream}.mark"]
     keys = saved[f"log.{stream}.key"]
-    return np.where(keys == frequency.NO_KEY, 0, frequency.marks_of(saved["keys.code"])[keys])
+    return np.where(keys == frequency.NO_KEY, 0, hashes.marks_of(saved["keys.code"])[keys])

@@ -31,6 +31,9 @@ from tidegate.compiled import layout
 from tidegate.compiled.frames import frame
 from tidegate.compiled.kernel import inlined, kernel, part
 from tidegate.compiled.layout import records
+from tidegate.estimate import rare_keys
+from tidegate.estimate.hashes import ahead_of, following, mark_of, place_of
+from tidegate.estimate.rare_keys import PARTS
 
 RETAINED, WINDOW, FADED, GIVEN, SKETCHED = range(5)
 STATISTICS = {"retained": RETAINED, "window": WINDOW, "faded": FADED, "given": GIVEN}
@@ -39,10 +42,6 @@ NO_KEY = 0  # the key of tuples that match nothing: its counts stay 0
 FULL = -1
 FADING = 0.8  # what is left of a count when it fades; mild, so that counts mean the same all along
 FADES = 5  # in a window, of a sketch: what comes in a window is then what fades away in it
-PARTS = 16  # of a count of 1: counts are whole numbers of these
-_MOST_PARTS = 65_535  # of a rare key
-_FADED_AWAY = 12  # parts: a rare key with less is not worth its line
-FIRST_RARE = 256  # lines of the table of rare keys, at first
 
 KEY = np.dtype(
     [
@@ -65,11 +64,6 @@ BOOK = np.dtype(
 LINE = np.dtype([("moment", np.int64), ("mark", np.uint32)])  # 12 bytes; mark 0: of no key
 
 PAGE = np.dtype([("begin", np.int64), ("length", np.int64)])
-
-_MIX_1 = np.uint64(0xFF51AFD7ED558CCD)
-_MIX_2 = np.uint64(0xC4CEB9FE1A85EC53)
-_HALF = np.uint64(32)
-_ODD = np.uint64(33)
 
 
 @frame
@@ -109,22 +103,16 @@ def empty(
     counts_rare = statistics in (WINDOW, FADED, SKETCHED)
     book.most_rare = most_rare if counts_rare else 1
     columns = columns or block(streams, keys)
-    rare = min(FIRST_RARE, int(book[0].most_rare))
+    rare = min(rare_keys.FIRST, int(book[0].most_rare))
     return Frequency(
         book=book,
         **_places(keys + 1),
         keys=columns["keys"],
         counts=columns["counts"],
-        **_rare_lines(rare, streams),
+        **rare_keys.lines(rare, streams),
         pages=records(PAGE, streams),
         log=records(LINE, (streams, lines if statistics == WINDOW else 1)),
     )
-
-
-def _rare_lines(lines: int, streams: int) -> dict[str, Any]:
-    """An empty table of rare keys: a hash and its counts stand side by side."""
-    columns = layout.beside(max(2, lines), marks=(np.uint32, 1), tallies=(np.uint16, streams))
-    return {"marks": columns["marks"][:, 0], "tallies": columns["tallies"]}
 
 
 def _places(keys: int) -> dict[str, Any]:
@@ -143,59 +131,6 @@ def grown(frequency: Frequency, columns: dict[str, Any]) -> Frequency:
     )
     rebuild(bigger)
     return bigger
-
-
-def with_more_rare(frequency: Frequency) -> Frequency:
-    """The same with a larger table of rare keys, if it may be larger."""
-    rare = min(2 * len(frequency.marks), int(frequency.book[0].most_rare))
-    return with_rare(frequency, rare, frequency.marks, frequency.tallies)
-
-
-def with_rare(frequency: Frequency, rare: int, marks: Any, tallies: Any) -> Frequency:
-    """The same with these rare keys, in a table of so many lines."""
-    streams = frequency.tallies.shape[1]
-    bigger = frequency._replace(**_rare_lines(rare, streams))
-    bigger.book[0].rare = 0
-    # Copies, so that all callers hand over arrays of one type.
-    _enter_all(bigger, np.array(marks), np.array(tallies))
-    return bigger
-
-
-# --- hashes ------------------------------------------------------------------------------
-
-
-@inlined
-def mark_of(code):
-    """The hash by which a key is known when it has no record; never 0."""
-    mixed = np.uint64(code)
-    mixed = (mixed ^ (mixed >> _ODD)) * _MIX_1
-    mixed = (mixed ^ (mixed >> _ODD)) * _MIX_2
-    return max(np.int64(1), np.int64(mixed >> _HALF))
-
-
-def marks_of(codes: NDArray[np.int64]) -> NDArray[np.uint32]:
-    """The hashes of many codes; see `mark_of`."""
-    mixed = codes.astype(np.int64).view(np.uint64)
-    for factor in (_MIX_1, _MIX_2):
-        mixed = (mixed ^ (mixed >> _ODD)) * factor
-    return np.maximum(1, mixed >> _HALF).astype(np.uint32)
-
-
-@inlined
-def place_of(places, mark):
-    """Where the search for a hash begins, in a table of so many places."""
-    return np.int64((np.uint64(mark) * np.uint64(places)) >> _HALF)
-
-
-@inlined
-def following(place, places):
-    return place + 1 if place + 1 < places else np.int64(0)
-
-
-@inlined
-def ahead_of(place, home, places):
-    """How many places a search from `home` has gone when it comes to `place`."""
-    return place - home if place >= home else place - home + places
 
 
 # --- keys with a record ------------------------------------------------------------------
@@ -268,7 +203,7 @@ def find_or_add(book, code):
     book.homes[place] = np.uint32(mark)
     head.used += 1
     if head.rare > 0:
-        _read_rare(book, mark, key)
+        rare_keys.read(book, mark, key)
     return key
 
 
@@ -313,124 +248,8 @@ def let_go(book, key):
     keys = book.keys
     keys[key].references -= 1
     if key != NO_KEY and keys[key].references == 0 and book.book[0].statistics != GIVEN:
-        _write_rare(book, key)
+        rare_keys.write(book, key)
         _drop(book, key)
-
-
-# --- rare keys ---------------------------------------------------------------------------
-
-
-@part
-def _find_rare(book, mark):
-    """The place of a rare key, or of the empty line where it would stand."""
-    marks = book.marks
-    place = place_of(len(marks), mark)
-    while marks[place] != 0 and marks[place] != mark:
-        place = following(place, len(marks))
-    return place
-
-
-@part
-def _forget(book, place):
-    """Take a rare key out of its table."""
-    marks, tallies = book.marks, book.tallies
-    places = len(marks)
-    hole = place
-    place = following(place, places)
-    while marks[place] != 0:
-        home = place_of(places, np.int64(marks[place]))
-        if ahead_of(place, home, places) >= ahead_of(place, hole, places):
-            marks[hole] = marks[place]
-            for stream in range(tallies.shape[1]):
-                tallies[hole, stream] = tallies[place, stream]
-            hole = place
-        place = following(place, places)
-    marks[hole] = 0
-    book.book[0].rare -= 1
-
-
-@part
-def _read_rare(book, mark, key):
-    """A key gets a record, with the counts that it had as a rare key.
-
-    Its line stays where it is and means nothing until the key is let go: most arrivals are refused
-    at once, and then only the counts have changed.
-    """
-    place = _find_rare(book, mark)
-    if book.marks[place] != 0:
-        for stream in range(book.tallies.shape[1]):
-            book.counts[key, stream] = np.float64(book.tallies[place, stream]) / PARTS
-
-
-@part
-def _write_rare(book, key):
-    """A key loses its record: its counts are kept in few bits, if there is anything to keep."""
-    mark = mark_of(book.keys[key].code)
-    most = 0.0
-    for stream in range(book.counts.shape[1]):
-        most = max(most, count_of(book.counts, key, stream))
-    place = _find_rare(book, mark)
-    if most * PARTS < 1.0:
-        if book.marks[place] != 0:
-            _forget(book, place)
-        return
-    if book.marks[place] == 0:
-        if 4 * (book.book[0].rare + 1) > 3 * len(book.marks):
-            _purge(book)
-            place = _find_rare(book, mark)
-        book.marks[place] = np.uint32(mark)
-        book.book[0].rare += 1
-    for stream in range(book.tallies.shape[1]):
-        parts = min(np.int64(_MOST_PARTS), np.int64(count_of(book.counts, key, stream) * PARTS))
-        book.tallies[place, stream] = np.uint16(parts)
-
-
-@kernel
-def _enter_all(book, marks, tallies):
-    """Put all keys of another table of rare keys into this one, which has room for them."""
-    for at in range(len(marks)):
-        if marks[at] != 0:
-            place = _find_rare(book, np.int64(marks[at]))
-            book.marks[place] = marks[at]
-            for stream in range(tallies.shape[1]):
-                book.tallies[place, stream] = tallies[at, stream]
-            book.book[0].rare += 1
-
-
-@part
-def _purge(book):
-    """Let rare keys fade until half of their table is free: in a full one searches are long."""
-    while 2 * book.book[0].rare > len(book.marks):
-        fade_rare(book)
-
-
-@part
-def fade_rare(book):
-    """Lower the counts of all rare keys, and forget those that have faded away."""
-    place = np.int64(0)
-    marks, tallies = book.marks, book.tallies
-    for place in range(len(marks)):
-        if marks[place] != 0:
-            for stream in range(tallies.shape[1]):
-                tallies[place, stream] = np.uint16(np.int64(tallies[place, stream]) * 4 // 5)
-    place = np.int64(0)
-    while place < len(marks):
-        most = 0
-        for stream in range(tallies.shape[1]):
-            most = max(most, np.int64(tallies[place, stream]))
-        if marks[place] != 0 and most < _FADED_AWAY:
-            _forget(book, place)  # one that stood behind may stand here now
-        else:
-            place += 1
-
-
-@inlined
-def needs_lines(book):
-    """Should the table of rare keys grow, if it may? It has room for all keys with a record too,
-    since any number of them can become rare by one arrival."""
-    lines = len(book.marks)
-    known = book.book[0].rare + book.book[0].used
-    return 4 * (known + 1) > 3 * lines and lines < book.book[0].most_rare
 
 
 # --- fading and the log ------------------------------------------------------------------
@@ -445,7 +264,7 @@ def fade(book):
             for stream in range(counts.shape[1]):
                 parts = np.int64(count_of(counts, key, stream) * PARTS) * 4 // 5
                 counts[key, stream] = np.float64(parts) / PARTS
-    fade_rare(book)
+    rare_keys.fade(book)
 
 
 @inlined
@@ -485,7 +304,7 @@ def count_out(book, stream):
     if key >= 0:
         book.counts[key, stream] = max(0.0, count_of(book.counts, key, stream) - 1.0)
         return key
-    place = _find_rare(book, mark)
+    place = rare_keys.find(book, mark)
     if book.marks[place] != 0:
         tally = max(np.int64(0), np.int64(book.tallies[place, stream]) - PARTS)
         book.tallies[place, stream] = np.uint16(tally)
@@ -493,7 +312,7 @@ def count_out(book, stream):
         for other in range(book.tallies.shape[1]):
             most = max(most, np.int64(book.tallies[place, other]))
         if most == 0:
-            _forget(book, place)
+            rare_keys.forget(book, place)
     return np.int64(NO_KEY)
 
 

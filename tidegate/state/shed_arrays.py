@@ -17,7 +17,7 @@ from tidegate.binding.binding import Binding
 from tidegate.compiled import layout
 from tidegate.compiled.kernel import kernel
 from tidegate.compiled.layout import records
-from tidegate.estimate import age_curve, frequency, importance, match_rate, patterns
+from tidegate.estimate import age_curve, frequency, importance, match_rate, patterns, rare_keys
 from tidegate.shed import (
     ages,
     budget,
@@ -191,7 +191,7 @@ def most_rare(spec: JoinSpec) -> int:
     if spec.memory_bytes is not None:
         rows = spec.memory_bytes // _SHARE_OF_LOG // 16
     assert rows is not None
-    return max(2 * len(spec.streams) * log_lines(spec), rows, frequency.FIRST_RARE)
+    return max(2 * len(spec.streams) * log_lines(spec), rows, rare_keys.FIRST)
 
 
 def log_bytes(spec: JoinSpec) -> int:
@@ -413,7 +413,7 @@ def renumber(shed: Shed | None, state: State) -> None:
 
 def with_more_rare(shed: Shed) -> Shed:
     """The same with a larger table of rare keys."""
-    return shed._replace(frequency=frequency.with_more_rare(shed.frequency))
+    return shed._replace(frequency=rare_keys.with_more(shed.frequency))
 
 
 def slot_bytes(shed: Shed) -> int:
