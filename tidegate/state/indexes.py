@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from tidegate.binding import matching
 from tidegate.binding.spec_records import BTREE, HASH, INVERTED, NESTED_LOOP, SERVED_BY_CODE
-from tidegate.compiled.kernel import kernel, part, step
+from tidegate.compiled.kernel import inlined, kernel, part, step
 from tidegate.index import hash_table, inverted, nested_loop, trees
 from tidegate.state.join_state import State, line_of
 from tidegate.windows import lifetime
@@ -90,44 +90,50 @@ def candidates(state, arrivals, work, stream, arrival):
 
 @step
 def enter_index(state, stream, slot):
-    kind = state.lanes[stream].index
-    if kind == HASH:
-        bucket = hash_table.bucket_of(state.buckets, state.slots[slot].code)
-        hash_table.insert(state.buckets, state.slots, stream, bucket, slot)
-    elif kind == INVERTED:
-        inverted.insert(
-            state.lists, state.arena, stream, state.spans[slot, 0, 0], state.spans[slot, 0, 1]
-        )
-    elif kind != NESTED_LOOP:
-        key = tree_key(
-            state.bands, state.gate[0].tree_term, state.values, state.reals,
-            state.slots[slot].code, slot,
-        )  # fmt: skip
-        if kind == BTREE:
-            state.lanes[stream].updates += trees.insert(state.btree, stream, key, slot)
-        else:
-            state.lanes[stream].updates += trees.insert(state.ttree, stream, key, slot)
+    _change(state, stream, slot, True)
 
 
 @step
 def leave_index(state, stream, slot):
+    _change(state, stream, slot, False)
+
+
+@inlined
+def _change(state, stream, slot, enters):
+    """Put a tuple into the index of its stream, or take it out."""
     kind = state.lanes[stream].index
     if kind == HASH:
         bucket = hash_table.bucket_of(state.buckets, state.slots[slot].code)
-        hash_table.remove(state.buckets, state.slots, stream, bucket, slot)
+        if enters:
+            hash_table.insert(state.buckets, state.slots, stream, bucket, slot)
+        else:
+            hash_table.remove(state.buckets, state.slots, stream, bucket, slot)
     elif kind == INVERTED:
-        inverted.remove(
-            state.lists, state.arena, stream, state.spans[slot, 0, 0], state.spans[slot, 0, 1]
-        )
+        begin, end = state.spans[slot, 0, 0], state.spans[slot, 0, 1]
+        if enters:
+            inverted.insert(state.lists, state.arena, stream, begin, end)
+        else:
+            inverted.remove(state.lists, state.arena, stream, begin, end)
     elif kind != NESTED_LOOP:
         key = tree_key(
             state.bands, state.gate[0].tree_term, state.values, state.reals,
             state.slots[slot].code, slot,
         )  # fmt: skip
         if kind == BTREE:
-            state.lanes[stream].updates += trees.remove(state.btree, stream, key, slot)
+            updates = _change_tree(state.btree, stream, key, slot, enters)
         else:
-            state.lanes[stream].updates += trees.remove(state.ttree, stream, key, slot)
+            updates = _change_tree(state.ttree, stream, key, slot, enters)
+        state.lanes[stream].updates += updates
+
+
+@inlined
+def _change_tree(tree, stream, key, slot, enters):
+    """The same in a tree; how many comparisons it took."""
+    if enters:
+        updates = trees.insert(tree, stream, key, slot)
+    else:
+        updates = trees.remove(tree, stream, key, slot)
+    return updates
 
 
 @kernel
