@@ -12,14 +12,16 @@ them, over all pushes.
 from __future__ import annotations
 
 import datetime
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from random import Random
 from typing import Any
 
 import pyarrow as pa
+import pytest
 from contracts import Case, Push
 from hypothesis import strategies as st
+from numba.core import config as numba_config
 from pools import (
     EQUALITY,
     FLOATS,
@@ -37,6 +39,27 @@ from pools import (
 import tidegate as tg
 
 STREAMS = ("left", "right")
+
+# Policies with types of the driver of their own. Compiled, they are tried with the one type that is
+# ready (`engine.warm`); all others as plain Python, which takes less time than compiling them.
+RARE_POLICIES = frozenset({"arrival-order", "eq-cluster", "pps-cluster", "uniform"})
+COMPILED = not numba_config.DISABLE_JIT
+only_plain = pytest.mark.skipif(COMPILED, reason="plain Python is quicker than compiling its types")
+
+
+def with_marks(policies: Iterable[str]) -> list[Any]:
+    """Policies as parameters of a test; those of rare types run as plain Python too."""
+    nojit = pytest.mark.nojit
+    return [pytest.param(p, marks=nojit) if p in RARE_POLICIES else p for p in policies]
+
+
+@st.composite
+def cases_for(draw: st.DrawFn, policy: str, ordered: bool = False) -> Case:
+    """A case of any rule, or of those for which the driver of a policy is compiled."""
+    ready = COMPILED and policy in RARE_POLICIES
+    names = ["equality", "several_keys"] if ready else sorted(RULES)
+    case = draw(cases(draw(st.sampled_from(names)), ordered=ordered))
+    return case.with_spec(index="hash", ties="arrival") if ready else case
 
 
 # --- time --------------------------------------------------------------------------------

@@ -24,7 +24,7 @@ from contracts import (
 )
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from strategies import RULES, cases
+from strategies import RULES, cases, cases_for, with_marks
 
 import tidegate as tg
 from tidegate.shed.recipes import recipe_of
@@ -43,7 +43,7 @@ INDEXES = {
     "inverted": ["overlap"],
 }
 
-every_policy = pytest.mark.parametrize("policy", POLICIES)
+every_policy = pytest.mark.parametrize("policy", with_marks(POLICIES))
 every_index = pytest.mark.parametrize("index", sorted(INDEXES))
 
 
@@ -51,7 +51,7 @@ every_index = pytest.mark.parametrize("index", sorted(INDEXES))
 def shedding(draw: st.DrawFn, policy: str, ordered: bool = False) -> Case:
     """A case of any rule under a small budget, split in any way."""
     split = draw(st.sampled_from(SPLITS))
-    case = draw(cases(draw(st.sampled_from(sorted(RULES))), ordered=ordered))
+    case = draw(cases_for(policy, ordered))
     total = draw(st.integers(0, 8))
     given: Any = split
     if split == "tuples":

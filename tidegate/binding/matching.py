@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from tidegate.compiled import calls
-from tidegate.compiled.kernel import inlined, part
+from tidegate.compiled.kernel import part, step
 from tidegate.index.inverted import common
 
 SMALLEST = np.iinfo(np.int64).min
@@ -118,7 +118,7 @@ def thetas_hold(thetas, values, slot, new_values, arrival, from_first):
     return True
 
 
-@inlined
+@step
 def meet_in_time(slots, lanes, slot, other, stream, time):
     """Are a retained tuple of `other` and an arrival of `stream` in each other's window?"""
     before = slots[slot].time

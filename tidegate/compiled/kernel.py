@@ -1,15 +1,14 @@
 """Compiled functions: the decorators that make them.
 
-Law: every compiled function of tidegate is made by `kernel`, `part`, `step` or `inlined`, once for
-whole numbers of all widths. Only kernels become machine code, which is kept between processes
-(`cache`) and holds all that they call.
+Law: every compiled function of tidegate is made by `kernel`, `part` or `step`, once for whole
+numbers of all widths. Only kernels become machine code, which is kept between processes (`cache`)
+and holds all that they call.
 
 | decorator | who calls it | how |
 |---|---|---|
 | `kernel` | Python, and kernels | machine code of its own, and a wrapper for Python |
 | `part` | kernels only | linked into each kernel (`parts`) |
 | `step` | kernels only | a part that is made one with its caller |
-| `inlined` | kernels only | pasted into each caller before it is compiled |
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ from tidegate.compiled.cache import kept
 from tidegate.compiled.names import COMPILED
 from tidegate.compiled.parts import KernelCompiler, PartCompiler
 
-__all__ = ["COMPILED", "alone", "inlined", "kernel", "part", "prefetch", "step"]
+__all__ = ["COMPILED", "alone", "kernel", "part", "prefetch", "step"]
 
 if numba_config.DISABLE_JIT:
     np.seterr(over="ignore", invalid="ignore")  # hashes overflow on purpose, as compiled code does
@@ -56,14 +55,6 @@ def step(function: Callable[..., Any]) -> Any:
 def alone(function: Any) -> Any:
     """A part as a kernel of its own, so that Python can call it: for tests."""
     return function if numba_config.DISABLE_JIT else kernel(function.py_func)
-
-
-def inlined(function: Callable[..., Any]) -> Any:
-    """Paste `function` into each of its callers before they are compiled: for parts of a step, so
-    small or so closely tied to it that compiling them by themselves would take longer."""
-    if numba_config.DISABLE_JIT:
-        return function
-    return kept(numba.njit(**COMPILED, inline="always")(function))
 
 
 # numba hands "forceinline" down to all that a function calls, unless they say otherwise: left to

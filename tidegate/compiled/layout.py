@@ -12,7 +12,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from tidegate.compiled.kernel import inlined, prefetch
+from tidegate.compiled.kernel import prefetch, step
 
 Records: TypeAlias = Any  # np.recarray of some type; numpy cannot type its fields
 
@@ -106,7 +106,7 @@ def _owner(array: Any) -> Any:
     return array
 
 
-@inlined
+@step
 def warm(array, row):
     """Bring a row of an array near that will be read soon, without waiting for it."""
     prefetch(array.ctypes.data + row * array.strides[0])

@@ -19,9 +19,21 @@ from typing import Any
 
 from llvmlite.binding import Linkage
 from numba.core.codegen import JITCodeLibrary
-from numba.core.compiler import Compiler
+from numba.core.compiler import Compiler, Flags
 
 _numbers = count()
+
+
+class _Flags(Flags):  # type: ignore[misc]
+    """Options that are quick to compare: numba compares all 40 of them for each call it types."""
+
+    __slots__ = ()
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Flags) and self._values == other._values
+
+    def __hash__(self) -> int:
+        return len(self._values)
 
 
 class _NoEnvironment:
@@ -64,20 +76,28 @@ class _KernelLibrary(JITCodeLibrary):  # type: ignore[misc]
         super()._optimize_final_module()
 
 
-class KernelCompiler(Compiler):  # type: ignore[misc]
+class _QuickCompiler(Compiler):  # type: ignore[misc]
+    """numba's compiler, into a library of a given kind."""
+
+    kind: type[JITCodeLibrary]
+
+    def __init__(
+        self, typing: Any, target: Any, library: Any, args: Any, result: Any, flags: Any, types: Any
+    ) -> None:
+        if library is None:
+            library = self.kind(target.codegen(), f"{self.kind.__name__}{next(_numbers)}")
+            if self.kind is _KernelLibrary:
+                library.enable_object_caching()
+        super().__init__(typing, target, library, args, result, _Flags(flags), types)
+
+
+class KernelCompiler(_QuickCompiler):
     """numba's compiler, into a library whose parts are its own."""
 
-    def __init__(self, typingctx: Any, targetctx: Any, library: Any, *others: Any) -> None:
-        if library is None:
-            library = _KernelLibrary(targetctx.codegen(), f"kernel{next(_numbers)}")
-            library.enable_object_caching()
-        super().__init__(typingctx, targetctx, library, *others)
+    kind = _KernelLibrary
 
 
-class PartCompiler(Compiler):  # type: ignore[misc]
+class PartCompiler(_QuickCompiler):
     """numba's compiler, up to the point where machine code would be made."""
 
-    def __init__(self, typingctx: Any, targetctx: Any, library: Any, *others: Any) -> None:
-        if library is None:
-            library = _PartLibrary(targetctx.codegen(), f"part{next(_numbers)}")
-        super().__init__(typingctx, targetctx, library, *others)
+    kind = _PartLibrary

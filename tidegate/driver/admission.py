@@ -11,7 +11,7 @@ from __future__ import annotations
 import numpy as np
 
 from tidegate.binding.spec_records import BTREE, TTREE
-from tidegate.compiled.kernel import inlined, kernel, part, step
+from tidegate.compiled.kernel import kernel, part, step
 from tidegate.driver.existence import pattern_of
 from tidegate.driver.leaving import EVICTED, EXPIRED, REFUSED, count, expire_by_count, leave
 from tidegate.driver.observing import importance_of, key_of, settle_key
@@ -47,7 +47,7 @@ SPARED = -3  # a victim that a sample needs after all
 LAST = 2  # precedence of a monitor: it goes after all others
 
 
-@inlined
+@step
 def missing_room(state, shed, arrivals, output, stream, arrival):
     """What must grow or be drained before this arrival can be taken; DONE if nothing."""
     missing = DONE
@@ -79,7 +79,7 @@ def missing_room(state, shed, arrivals, output, stream, arrival):
     return missing
 
 
-@inlined
+@step
 def is_crowded(shed, stream):
     """Has the queue of a stream too little room for one member more?"""
     return shed.rule[0].standing != BY_AGE and tiers.is_crowded(shed.queues, stream)
@@ -117,14 +117,14 @@ def settle(state, arrivals, stream, arrival, order):
     return slot
 
 
-@inlined
+@step
 def take(state, stream):
     """Count an arrival as taken: it has a number among all, and among those of its stream."""
     state.lanes[stream].taken += 1
     state.gate[0].order += 1
 
 
-@inlined
+@step
 def number_visitor(state, stream, slot):
     """A visitor was taken: it gets its numbers."""
     if not state.lanes[stream].is_time_window:
@@ -154,7 +154,7 @@ def admit(state, shed, arrivals, output, stream, arrival, visitor):
         settle_key(shed, key_of(shed, arrivals, arrival))
 
 
-@inlined
+@step
 def turn_away(state, shed, arrivals, output, stream, arrival, visitor, why):
     """The arrival is not retained."""
     if visitor < 0:
@@ -280,7 +280,7 @@ def victim_for(state, shed, stream, priority, basis):
     return victim
 
 
-@inlined
+@step
 def crowded(state, stream):
     """Where slots are scarce, whose account has to give one up for a tuple of `stream`."""
     lane = np.int64(stream)
@@ -383,7 +383,7 @@ def charge(state, shed, patterns, stream, slot, key, size, priority, basis, moni
         standing_patterns.admit(shed, key, stream)
 
 
-@inlined
+@step
 def monitor_for(shed, stream):
     """Whether the tuple just taken is one of those that are kept for their whole life."""
     monitor = np.int64(age_curve.NO_MONITOR)

@@ -12,7 +12,7 @@ came with an arrival; all that was done before the first candidate can be done t
 
 from __future__ import annotations
 
-from tidegate.compiled.kernel import inlined, kernel
+from tidegate.compiled.kernel import kernel, step
 from tidegate.driver.admission import DONE, NEED_OUTPUT, NO_VISITOR, admit, missing_room, take
 from tidegate.driver.leaving import expire, want_again
 from tidegate.driver.limiting import learn
@@ -25,7 +25,7 @@ from tidegate.windows import lifetime
 from tidegate.windows.arrivals import earliest
 
 
-@inlined
+@step
 def in_time(gate, time):
     """Move the clock to `time`; False if `time` is too late to be taken at all."""
     if time < gate[0].watermark:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from tidegate.compiled.kernel import inlined, part
+from tidegate.compiled.kernel import part, step
 from tidegate.driver.probing_many import begin_blocks, block_size, next_block, size_of
 from tidegate.estimate.importance import MEAN, MIN, PRODUCT, SUM
 from tidegate.state.join_state import BEGIN, END, FOUND, MATCHES
@@ -63,7 +63,7 @@ def total_of(state, work, many, other):
     return total
 
 
-@inlined
+@step
 def is_behind(combine, chosen, its_stream, other, other_stream):
     """Is `other` not the one that decides, where both stand in a combination with `chosen`?"""
     if chosen == other:

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tidegate.binding.spec_records import HASH
-from tidegate.compiled.kernel import inlined, kernel
+from tidegate.compiled.kernel import kernel, step
 from tidegate.compiled.scratch import Scratch
 from tidegate.driver.admission import DONE, NEED_OUTPUT, NEED_PLACES, NEED_SLOTS
 from tidegate.driver.prefetching import FAR, NEAR, NEXT
@@ -42,7 +42,7 @@ def room_for_buckets(scratch: Scratch, arrivals: int) -> NDArray[np.uint32]:
     return buckets
 
 
-@inlined
+@step
 def expire(state, stream, watermark):
     """Forget the head of the line of a stream as long as it is dead at the watermark."""
     lane = state.lanes[stream]
@@ -59,7 +59,7 @@ def expire(state, stream, watermark):
         lane.begin += 1
 
 
-@inlined
+@step
 def meet(state, arrivals, work, output, stream, bucket, arrival):
     """Write the matches; False if the output is full before the last, and then to be called again.
 
@@ -99,7 +99,7 @@ def meet(state, arrivals, work, output, stream, bucket, arrival):
     return node < 0
 
 
-@inlined
+@step
 def settle(state, arrivals, stream, bucket, arrival):
     """Give the arrival a slot, in its window and in its index."""
     pool = state.pool
@@ -126,7 +126,7 @@ def settle(state, arrivals, stream, bucket, arrival):
     pool[0].peak = max(pool[0].peak, len(state.slots) - pool[0].unused)
 
 
-@inlined
+@step
 def look_ahead(state, work, stream, arrival):
     """Bring near what the next arrivals of the stream, and its next expiries, will touch."""
     other = 1 - stream
@@ -144,8 +144,8 @@ def look_ahead(state, work, stream, arrival):
         )
 
 
-@inlined
-def step(state, arrivals, work, output, stream):
+@step
+def take_next(state, arrivals, work, output, stream):
     """Take the next arrival of a stream; returns what is missing to do that, or DONE."""
     arrival = np.uint64(work.cursor[stream])
     time = arrivals.time[arrival]
@@ -176,7 +176,7 @@ def step(state, arrivals, work, output, stream):
     return need
 
 
-@inlined
+@step
 def write_counts(state, stream, done, too_late):
     """What follows from the arrivals `done`, of which some came too late, and from the line."""
     lane = state.lanes[stream]
@@ -206,9 +206,9 @@ def run(state, shed, arrivals, work, many, output):
         # Written out for both streams: the compiler then knows the stream of each step.
         one, other = np.uint64(work.cursor[0]), np.uint64(work.cursor[1])
         if one < ends_one and (other == ends_other or arrivals.time[one] <= arrivals.time[other]):
-            need = step(state, arrivals, work, output, 0)
+            need = take_next(state, arrivals, work, output, 0)
         elif other < ends_other:
-            need = step(state, arrivals, work, output, 1)
+            need = take_next(state, arrivals, work, output, 1)
         else:
             break
     state.gate[0].results += output.filled[RESULTS] - results

@@ -17,7 +17,7 @@ index, as ghosts, until the last of them has met the survivors (`ghosts`).
 
 from __future__ import annotations
 
-from tidegate.compiled.kernel import inlined, kernel
+from tidegate.compiled.kernel import kernel, step
 from tidegate.driver.admission import (
     DONE,
     NEED_OUTPUT,
@@ -55,7 +55,7 @@ GATHER, PAIRS, ADMIT, MEET = range(4)
 NOT_TAKEN = 2**62  # number of a visitor: it is not among the tuples taken yet
 
 
-@inlined
+@step
 def gather(state, arrivals, work, stream):
     """Note all arrivals that have the time of the next one of `stream`."""
     time = arrivals.time[work.cursor[stream]]
@@ -72,7 +72,7 @@ def gather(state, arrivals, work, stream):
     work.progress[PHASE] = PAIRS
 
 
-@inlined
+@step
 def visit(state, arrivals, stream, arrival):
     """Let an arrival stand in its window before it is taken. Returns its slot."""
     slot = settle(state, arrivals, stream, arrival, state.gate[0].order)

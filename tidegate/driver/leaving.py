@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from tidegate.compiled.kernel import inlined, kernel, part, step
+from tidegate.compiled.kernel import kernel, part, step
 from tidegate.shed import budget, learning, members, sampling
 from tidegate.shed.shed_records import AGE, UNIFORM
 from tidegate.state.indexes import leave_index
@@ -20,7 +20,7 @@ from tidegate.windows import lifetime
 EXPIRED, EVICTED, REFUSED = range(3)
 
 
-@inlined
+@step
 def count(state, output, stream, row, why):
     """Count a departure and report it, if the join reports departures."""
     lane = state.lanes[stream]
@@ -75,7 +75,7 @@ def expire(state, shed, output):
             leave(state, shed, output, stream, slot, EXPIRED)
 
 
-@inlined
+@step
 def expire_by_count(state, shed, output, stream):
     """The oldest of a full count window dies by the arrival that was just taken."""
     if not state.lanes[stream].is_time_window:

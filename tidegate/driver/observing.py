@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import numpy as np
 
-from tidegate.compiled.kernel import inlined, part, step
+from tidegate.compiled.kernel import part, step
 from tidegate.estimate import frequency, importance
 from tidegate.shed import learning, split, standing_patterns, victims
 from tidegate.shed.shed_records import CUMULATIVE, OUTPUT, VALUE
 
 
-@inlined
+@step
 def importance_of(state, arrivals, arrival):
     return arrivals.importance[arrival] if state.gate[0].has_importance else 1.0
 
@@ -99,7 +99,7 @@ def expect(shed, samples, key, stream):
             samples.sums[1] += frequency.count_of(shed.frequency.counts, key, 1 - stream)
 
 
-@inlined
+@step
 def key_of(shed, arrivals, arrival):
     """The key of an arrival that was seen."""
     key = np.int64(frequency.NO_KEY)
@@ -109,7 +109,7 @@ def key_of(shed, arrivals, arrival):
     return key
 
 
-@inlined
+@step
 def produced(shed, arrivals, arrival, count):
     """An arrival that was seen has completed so many results."""
     if count > 0 and shed.rule[0].kind == OUTPUT:
@@ -146,7 +146,7 @@ def learn_from(state, shed, arrivals, arrival, work, stream, count):
                 learning.score_again(shed, slot, state.gate[0].combine, weighed, partner)
 
 
-@inlined
+@step
 def settle_key(shed, key):
     """The arrival is admitted or gone: its key is held only by what remembers it."""
     if shed.rule[0].keyed:

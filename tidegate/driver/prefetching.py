@@ -11,7 +11,7 @@ import numpy as np
 
 from tidegate.binding.spec_records import HASH
 from tidegate.compiled import layout
-from tidegate.compiled.kernel import inlined, step
+from tidegate.compiled.kernel import step
 from tidegate.driver import probing_many
 from tidegate.estimate import frequency, hashes
 from tidegate.index import hash_table
@@ -49,7 +49,7 @@ def look_ahead(state, shed, many, arrivals, stream, arrival):
             warm_around_victim(state, shed, stream)
 
 
-@inlined
+@step
 def warm_index(state, stream, far, near, next_):
     """The chains that the next arrivals will probe and join."""
     other = 1 - stream
@@ -61,13 +61,13 @@ def warm_index(state, stream, far, near, next_):
     hash_table.warm_second(state.buckets, state.slots, other, bucket)
 
 
-@inlined
+@step
 def following(state, stream):
     """The next stream; of two, the opposite one."""
     return stream + 1 if stream + 1 < len(state.lanes) else 0
 
 
-@inlined
+@step
 def warm_chains(state, stream, far, near):
     """The same for n streams: most arrivals lack a partner, and then need the bucket alone."""
     hash_table.warm_bucket(state.buckets, hash_table.bucket_of(state.buckets, far))
@@ -79,7 +79,7 @@ def warm_chains(state, stream, far, near):
                 hash_table.warm_chain(state.buckets, state.slots, other, hash_table.OLDEST, bucket)
 
 
-@inlined
+@step
 def warm_expiring(state, stream):
     """The head of a stream's line leaves next: its bucket."""
     lane = state.lanes[stream]
@@ -93,7 +93,7 @@ def warm_expiring(state, stream):
 # --- under a budget ----------------------------------------------------------------------
 
 
-@inlined
+@step
 def warm_met(state, shed, other, next_):
     """The first member that an arrival will meet, if meeting changes members."""
     if shed.rule[0].kind == CUMULATIVE or shed.rule[0].kind == VALUE or shed.rule[0].watched:
@@ -103,7 +103,7 @@ def warm_met(state, shed, other, next_):
             warm_member(shed, slot)
 
 
-@inlined
+@step
 def warm_member(shed, slot):
     layout.warm(shed.members.notes, slot)
     if len(shed.members.priority) > 1:
@@ -112,7 +112,7 @@ def warm_member(shed, slot):
         layout.warm(shed.members.key, slot)
 
 
-@inlined
+@step
 def warm_keys(shed, stream, other, far, near, next_):
     """The keys of the next arrivals and of those soon counted out; by key, whom they will join."""
     book = shed.frequency
@@ -127,7 +127,7 @@ def warm_keys(shed, stream, other, far, near, next_):
         warm_root(shed, key, other)
 
 
-@inlined
+@step
 def warm_root(shed, key, stream):
     if shed.rule[0].standing == BY_KEY:
         slot = np.int64(shed.groups[key, stream].root)
@@ -135,13 +135,13 @@ def warm_root(shed, key, stream):
             layout.warm(shed.members.links, slot)
 
 
-@inlined
+@step
 def warm_slot(state, shed, slot):
     warm_member(shed, slot)
     layout.warm(state.slots, slot)
 
 
-@inlined
+@step
 def warm_victim(state, shed, stream):
     """The next victim is at the top of its queue: what the entry names."""
     if shed.queues[stream].near > 0:
@@ -152,7 +152,7 @@ def warm_victim(state, shed, stream):
             warm_slot(state, shed, holder)
 
 
-@inlined
+@step
 def warm_around_victim(state, shed, stream):
     """What the entry of the next victim names is near by now: what that names in turn."""
     if shed.queues[stream].near > 0:
@@ -170,7 +170,7 @@ def warm_around_victim(state, shed, stream):
         hash_table.warm_bucket(state.buckets, hash_table.bucket_of(state.buckets, code))
 
 
-@inlined
+@step
 def warm_expiring_members(state, shed, stream):
     """The heads of a stream's line leave next, unless they are evicted before."""
     lane = state.lanes[stream]

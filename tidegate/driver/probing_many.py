@@ -25,7 +25,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from tidegate.compiled.kernel import inlined, part, step
+from tidegate.compiled.kernel import part, step
 from tidegate.driver.probing import EARLIER, NEWCOMERS
 from tidegate.estimate.importance import MEAN, SUM, combined
 from tidegate.index import hash_table
@@ -75,7 +75,7 @@ def find(state, arrivals, work, many, stream, arrival, whom):
         begin_blocks(many)
 
 
-@inlined
+@step
 def has_all(buckets, bucket, stream):
     """Does every other stream have a tuple in this bucket?"""
     present = True
@@ -115,7 +115,7 @@ def walk(state, work, many, stream, bucket, code, whom):
     return end
 
 
-@inlined
+@step
 def takes_part(state, work, slot, whom):
     """In an instant: newcomers that came before the arrival, or these and all earlier tuples."""
     fits = True
@@ -126,7 +126,7 @@ def takes_part(state, work, slot, whom):
     return fits
 
 
-@inlined
+@step
 def next_stream(state, many, stream, turn):
     """The stream to walk next: as given, or the one that most often had no partner."""
     chosen = np.int64(-1)
@@ -148,7 +148,7 @@ def next_stream(state, many, stream, turn):
     return chosen
 
 
-@inlined
+@step
 def note_walk(lane, is_empty):
     lane.walks += 1.0
     if is_empty:
@@ -177,7 +177,7 @@ def sort_segments(state, work, many, stream):
 # --- blocks ------------------------------------------------------------------------------
 
 
-@inlined
+@step
 def begin_blocks(many):
     many.block[LAST] = ITSELF
     many.block[POSITION] = -1
@@ -247,7 +247,7 @@ def range_up_to_later(state, work, many, stream, time):
     return has_results
 
 
-@inlined
+@step
 def within(state, work, other, low, high, latest, inclusive):
     """The part of a segment whose windows reach `latest`, and who is not later itself."""
     bottom = low
@@ -283,7 +283,7 @@ def first_newcomer(state, work, low, high):
 # --- counting ----------------------------------------------------------------------------
 
 
-@inlined
+@step
 def size_of(many, other):
     return many.ranges[other, END] - many.ranges[other, BEGIN]
 
@@ -332,7 +332,7 @@ def emit(state, arrivals, work, many, output, stream, arrival, whom):
     return done
 
 
-@inlined
+@step
 def innermost(state, stream):
     """The stream whose tuples change fastest from one result to the next."""
     last = len(state.lanes) - 1
@@ -364,7 +364,7 @@ def write_run(state, arrivals, work, many, output, stream, arrival):
         carry(work, many, stream, inner)
 
 
-@inlined
+@step
 def carry(work, many, stream, inner):
     """Go on to the next tuples of the other streams; close the block after the last."""
     at = inner

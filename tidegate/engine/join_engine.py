@@ -269,6 +269,9 @@ class JoinEngine:
         That happens when a stream shows its columns after others were pushed: what is retained is
         written down under the old binding and read back under the new one.
         """
+        if not any(self._rows_in) and not self._state.gate[0].external:
+            self._start(binding)  # nothing came so far, so nothing is compiled to read it back
+            return
         saved = snapshot.load(self._dump(), self.spec)
         finer = (self._binding.time_unit, binding.time_unit) == ("us", "ns")
         self._start(binding)
@@ -411,7 +414,7 @@ class JoinEngine:
     def _fit_budget(self, output: Output) -> None:
         """Shed what a budget has no room for, because it was made smaller or arrays have grown."""
         self._count_arrays()
-        if self._shed is not None:
+        if self._shed is not None and self._state.gate[0].by_bytes:
             admission.trim(self._state, self._shed, output)
 
     def _count_arrays(self) -> None:

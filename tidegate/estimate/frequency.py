@@ -29,7 +29,7 @@ from numpy.typing import NDArray
 
 from tidegate.compiled import layout
 from tidegate.compiled.frames import frame
-from tidegate.compiled.kernel import inlined, kernel, part
+from tidegate.compiled.kernel import kernel, part, step
 from tidegate.compiled.layout import records
 from tidegate.estimate import rare_keys
 from tidegate.estimate.hashes import ahead_of, following, mark_of, place_of
@@ -230,13 +230,13 @@ def _drop(book, key):
     head.used -= 1
 
 
-@inlined
+@step
 def count_of(counts, key, stream):
     """How often a key came on a stream."""
     return np.float64(counts[key, stream])
 
 
-@inlined
+@step
 def hold(keys, key):
     """Something refers to the key from now on."""
     keys[key].references += 1
@@ -267,7 +267,7 @@ def fade(book):
     rare_keys.fade(book)
 
 
-@inlined
+@step
 def log_line(book, stream, moment, key):
     """Count a tuple in; the caller has made sure that the ring has a free line."""
     pages, log = book.pages, book.log
@@ -283,7 +283,7 @@ def log_line(book, stream, moment, key):
     pages[stream].length += 1
 
 
-@inlined
+@step
 def is_due(book, stream, horizon):
     """Is the oldest line from before the horizon?"""
     page = book.pages[stream]
@@ -327,20 +327,20 @@ def give_up_log(book):
 # --- fetching ahead ----------------------------------------------------------------------
 
 
-@inlined
+@step
 def warm_place(book, mark):
     """Bring near where the search for a hash begins."""
     layout.warm(book.table, place_of(len(book.table), mark))
     layout.warm(book.marks, place_of(len(book.marks), mark))
 
 
-@inlined
+@step
 def likely_key(book, mark):
     """The key at the first place where a hash is looked for, or NO_KEY."""
     return max(np.int64(NO_KEY), np.int64(book.table[place_of(len(book.table), mark)]))
 
 
-@inlined
+@step
 def line_ahead(book, stream, ahead):
     """The hash of a line that is soon the oldest, or 0."""
     mark = np.int64(0)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from tidegate.compiled.kernel import inlined
+from tidegate.compiled.kernel import step
 
 _MIX_1 = np.uint64(0xFF51AFD7ED558CCD)
 _MIX_2 = np.uint64(0xC4CEB9FE1A85EC53)
@@ -17,7 +17,7 @@ _HALF = np.uint64(32)
 _ODD = np.uint64(33)
 
 
-@inlined
+@step
 def mark_of(code):
     """The hash by which a key is known when it has no record; never 0."""
     mixed = np.uint64(code)
@@ -34,18 +34,18 @@ def marks_of(codes: NDArray[np.int64]) -> NDArray[np.uint32]:
     return np.maximum(1, mixed >> _HALF).astype(np.uint32)
 
 
-@inlined
+@step
 def place_of(places, mark):
     """Where the search for a hash begins, in a table of so many places."""
     return np.int64((np.uint64(mark) * np.uint64(places)) >> _HALF)
 
 
-@inlined
+@step
 def following(place, places):
     return place + 1 if place + 1 < places else np.int64(0)
 
 
-@inlined
+@step
 def ahead_of(place, home, places):
     """How many places a search from `home` has gone when it comes to `place`."""
     return place - home if place >= home else place - home + places

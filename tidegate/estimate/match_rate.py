@@ -34,7 +34,7 @@ from numpy.typing import NDArray
 
 from tidegate.compiled import layout
 from tidegate.compiled.frames import frame
-from tidegate.compiled.kernel import inlined, kernel, part
+from tidegate.compiled.kernel import kernel, part, step
 from tidegate.compiled.layout import records
 from tidegate.estimate.frequency import FADING
 
@@ -171,13 +171,13 @@ def wait_end(place, span):
     return max(np.int64(1), span // _SHORTEST_WAIT) << place
 
 
-@inlined
+@step
 def forget_key(rates, key):
     """The record of a key is new: its number may have belonged to another before."""
     rates.activity[key].last = rates.activity[key].before = NEVER
 
 
-@inlined
+@step
 def see_key(rates, stream, key):
     """A tuple of `stream` with this key has come; the caller counts it."""
     rates.weight[stream] += 1.0
@@ -195,7 +195,7 @@ def waited(rates, key):
     return np.int64(0) if last == NEVER else rates.clock[NOW] - last
 
 
-@inlined
+@step
 def expose(rates, slot, seen, now):
     """The trials of a tuple are counted up to now."""
     rates.exposed[slot].moment = rates.clock[NOW]
@@ -204,7 +204,7 @@ def expose(rates, slot, seen, now):
         rates.aged[slot] = now
 
 
-@inlined
+@step
 def exposed_to(rates, slot, seen):
     """Opposite arrivals that were not counted yet, and where counting stopped: the clock of waits
     and the clock of its age, which is another only in count windows."""
@@ -281,7 +281,7 @@ def fade(rates):
 # --- fitting -----------------------------------------------------------------------------
 
 
-@inlined
+@step
 def _hits(rates, stream, feature, place):
     return rates.old_hits[stream, feature, place] + rates.hits[stream, feature, place]
 
@@ -359,7 +359,7 @@ def _fit_level(rates, stream, cells):
         rates.level[stream, level] = (hits + 1.0) / (rates.expected[level] + 1.0 / mean)
 
 
-@inlined
+@step
 def _excess(rates, stream, feature, places):
     """Hits over expected hits in total: the scale, which only the level is to carry."""
     hits = expected = 0.0

@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tidegate.compiled.frames import frame
-from tidegate.compiled.kernel import inlined, part
+from tidegate.compiled.kernel import part, step
 
 FADE = 1024  # tuples of a pattern, by default; not tuned
 COMPLETE = -1.0  # what a complete pattern is worth: it goes first
@@ -53,7 +53,7 @@ def empty(streams: int, fade: float) -> Patterns:
     )
 
 
-@inlined
+@step
 def place_of(bits, stream):
     """Where the pattern of a tuple of `stream` stands."""
     above = bits >> (stream + 1)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tidegate.compiled import layout
-from tidegate.compiled.kernel import inlined, kernel, part
+from tidegate.compiled.kernel import kernel, part, step
 from tidegate.estimate.hashes import ahead_of, following, mark_of, place_of
 
 if TYPE_CHECKING:
@@ -150,7 +150,7 @@ def fade(book):
             place += 1
 
 
-@inlined
+@step
 def needs_lines(book):
     """Should the table of rare keys grow, if it may? It has room for all keys with a record too,
     since any number of them can become rare by one arrival."""

@@ -14,7 +14,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from tidegate.compiled.kernel import inlined, prefetch
+from tidegate.compiled.kernel import prefetch, step
 
 OLDEST, NEWEST = 0, 1
 _MULTIPLIER = np.uint64(0x9E3779B97F4A7C15)  # 2**64 / golden ratio: spreads consecutive keys
@@ -31,14 +31,14 @@ def empty(streams: int, capacity: int) -> NDArray[np.int32]:
     return np.full((buckets, streams, 2), -1, np.int32)
 
 
-@inlined
+@step
 def bucket_of(bounds, code):
     # The high half of the product is well mixed; it is scaled to the number of buckets.
     mixed = (np.uint64(code) * _MULTIPLIER) >> _HALF
     return (mixed * np.uint64(bounds.shape[0])) >> _HALF
 
 
-@inlined
+@step
 def insert(bounds, nodes, stream, bucket, node):
     newest = bounds[bucket, stream, NEWEST]
     nodes[node].older = newest
@@ -50,7 +50,7 @@ def insert(bounds, nodes, stream, bucket, node):
     bounds[bucket, stream, NEWEST] = node
 
 
-@inlined
+@step
 def remove(bounds, nodes, stream, bucket, node):
     newer = nodes[node].newer
     if bounds[bucket, stream, OLDEST] == node:
@@ -66,7 +66,7 @@ def remove(bounds, nodes, stream, bucket, node):
             bounds[bucket, stream, NEWEST] = older
 
 
-@inlined
+@step
 def probe(bounds, slots, stream, code, found):
     """Write the slots of `stream` with this code into `found`, oldest first.
 
@@ -84,13 +84,13 @@ def probe(bounds, slots, stream, code, found):
     return count, comparisons
 
 
-@inlined
+@step
 def warm_bucket(bounds, bucket):
     """Bring a bucket near that will be probed soon."""
     prefetch(bounds.ctypes.data + np.int64(bucket) * bounds.shape[1] * 8)
 
 
-@inlined
+@step
 def warm_second(bounds, nodes, stream, bucket):
     """Bring the second node of a chain near, whose first is near already."""
     node = np.int64(bounds[bucket, stream, OLDEST])
@@ -100,7 +100,7 @@ def warm_second(bounds, nodes, stream, bucket):
             prefetch(nodes.ctypes.data + node * nodes.itemsize)
 
 
-@inlined
+@step
 def warm_chain(bounds, nodes, stream, end, bucket):
     """Bring one end of a chain near, whose bucket is near already."""
     node = np.int64(bounds[bucket, stream, end])

@@ -6,11 +6,11 @@ probe touches every retained tuple. Serves every predicate.
 
 from __future__ import annotations
 
-from tidegate.compiled.kernel import inlined
+from tidegate.compiled.kernel import step
 from tidegate.windows.lifetime import NOT_INDEXED
 
 
-@inlined
+@step
 def probe(slots, lanes, lines, stream, found):
     """Write all slots of `stream` that can match into `found`, oldest first; returns how many."""
     count = 0

@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from tidegate.compiled.kernel import inlined, kernel
+from tidegate.compiled.kernel import kernel, step
 from tidegate.offline.network import Network
 
 NOT_KEPT = -1
@@ -71,7 +71,7 @@ def empty_flow(network: Network) -> Flow:
     )
 
 
-@inlined
+@step
 def sit_down(flow, x, node):
     newest = flow.newest[node]
     flow.following[x] = newest
@@ -81,7 +81,7 @@ def sit_down(flow, x, node):
     flow.newest[node] = x
 
 
-@inlined
+@step
 def _stand_up(flow, x, node):
     before, after = flow.preceding[x], flow.following[x]
     if before >= 0:
@@ -105,7 +105,7 @@ def _push(keys, heap, sizes, key, node):
     heap[hole] = node
 
 
-@inlined
+@step
 def _reach(flow, node, distance, nearest, by, origin, option):
     """The search can be at `node` for `distance`: remember it if that is better."""
     if distance < flow.distance[node]:
@@ -145,7 +145,7 @@ def _nearest(keys, heap, sizes):
     return node
 
 
-@inlined
+@step
 def _look_around(network, flow, node, distance, limit, low, high):
     """Where a unit of flow can go from `node`: along idle cells, and wherever a tuple here can."""
     price = flow.price

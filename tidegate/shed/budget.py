@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from tidegate.compiled.kernel import inlined, step
+from tidegate.compiled.kernel import step
 from tidegate.estimate import age_curve, frequency
 from tidegate.shed import ages, exposure, groups, victims, worth
 from tidegate.shed.members import basis_at, cost_at, stage_of
@@ -33,7 +33,7 @@ ACCOUNT = np.dtype(
 REFUSED = -2
 
 
-@inlined
+@step
 def goes_first(priority, basis, order, its_priority, its_basis, its_order):
     """Does one tuple go before another?"""
     if priority != its_priority:

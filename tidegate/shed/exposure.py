@@ -10,14 +10,14 @@ from __future__ import annotations
 import numpy as np
 
 from tidegate.compiled import layout
-from tidegate.compiled.kernel import inlined, part
+from tidegate.compiled.kernel import part, step
 from tidegate.estimate import frequency, match_rate
 from tidegate.shed.members import is_one
 
 AHEAD = 16  # members: far enough to hide a cache miss
 
 
-@inlined
+@step
 def level_of(rule, counts, key, stream, met):
     """The level of a tuple of `stream`; if it was just met, before that was counted."""
     count = frequency.count_of(counts, key, 1 - stream)
@@ -26,7 +26,7 @@ def level_of(rule, counts, key, stream, met):
     return match_rate.level_of(max(0.0, count - met))
 
 
-@inlined
+@step
 def begin(shed, slot, stream):
     """A tuple is retained, or was accounted for, up to now."""
     match_rate.expose(shed.rates, slot, shed.queues[1 - stream].seen, shed.queues[stream].now)
@@ -69,7 +69,7 @@ def account(shed, slot, met):
     begin(shed, slot, stream)
 
 
-@inlined
+@step
 def warm_ahead(shed, slot):
     """In a pass over all members: bring near what is known of the key of one that comes soon."""
     soon = shed.members.key[min(slot + AHEAD, len(shed.members.key) - 1)]

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from tidegate.compiled.kernel import inlined, part
+from tidegate.compiled.kernel import part, step
 from tidegate.shed.members import basis_at
 
 NOBODY = -1
@@ -54,7 +54,7 @@ def _link(members, one, other):
     return first
 
 
-@inlined
+@step
 def is_ring(members):
     """Is the basis the same for all?"""
     return len(members.below) == 1

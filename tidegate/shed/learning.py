@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from tidegate.compiled.kernel import inlined, part
+from tidegate.compiled.kernel import part, step
 from tidegate.estimate import age_curve, frequency, importance, match_rate
 from tidegate.shed import exposure, victims, worth
 from tidegate.shed.members import basis_at, is_one
@@ -32,7 +32,7 @@ def learn_curve(shed, stream):
         _make_stages(shed, stream, p)
 
 
-@inlined
+@step
 def _make_stages(shed, stream, p):
     stages = shed.stages
     age_curve.rate_ahead(p, stages.worth[stream], stages.rising[stream], stages.ending[stream])
@@ -90,7 +90,7 @@ def next_hurry(hurry, moved, looked):
     return hurry
 
 
-@inlined
+@step
 def score_again(shed, slot, combine, weighed, partner):
     """A member has met an arrival: a hit, and its key is worth something else now."""
     members = shed.members
@@ -122,7 +122,7 @@ def fade(shed):
     shed.rule[0].quiet = 0
 
 
-@inlined
+@step
 def key_for(shed, code):
     """The key of a code. There is a record for each retained tuple and one that is being taken."""
     book = shed.frequency
@@ -136,7 +136,7 @@ def key_for(shed, code):
     return key
 
 
-@inlined
+@step
 def count_out(shed, stream, horizon):
     """Take from the counts what has left the full window of a stream."""
     book = shed.frequency
@@ -146,7 +146,7 @@ def count_out(shed, stream, horizon):
             victims.reweigh_others(shed, key, stream)
 
 
-@inlined
+@step
 def count_in(shed, stream, moment, key, lives):
     """Add a new tuple to the counts of its key."""
     book = shed.frequency
@@ -163,7 +163,7 @@ def count_in(shed, stream, moment, key, lives):
             book.counts[key, stream] += 1.0
 
 
-@inlined
+@step
 def tick(shed, stream):
     """The clock by which VALUE measures how long keys have not been seen."""
     clock = shed.rates.clock
@@ -177,7 +177,7 @@ def tick(shed, stream):
         shed.rule[0].refresh = 1
 
 
-@inlined
+@step
 def pace(queues, stream, moment, window):
     """Measure how many tuples of a stream fall into the length of its window."""
     if queues[stream].seen == 0:
@@ -189,7 +189,7 @@ def pace(queues, stream, moment, window):
     queues[stream].seen += 1
 
 
-@inlined
+@step
 def gain(shed, slot, own, now, window):
     """A member has met an arrival: it does not decay by it, and gains (ojewole2006, 4.3.4)."""
     members = shed.members
@@ -204,7 +204,7 @@ def gain(shed, slot, own, now, window):
     )
 
 
-@inlined
+@step
 def watch(shed, slot, now, results):
     """A member has met an arrival: if it is a monitor, its life has so many results more."""
     note = shed.members.notes[slot]

@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 
 from tidegate.compiled import layout
 from tidegate.compiled.frames import frame
-from tidegate.compiled.kernel import inlined
+from tidegate.compiled.kernel import step
 from tidegate.compiled.layout import records
 from tidegate.windows.lifetime import NOT_CHARGED
 
@@ -89,34 +89,34 @@ def slot_bytes(members: Members) -> int:
     return sum(int(column.itemsize) for column in members[1:] if len(column) > 1)
 
 
-@inlined
+@step
 def is_one(members, slot):
     """Is the tuple in this slot a member?"""
     return members.notes[slot].monitor != NOT_CHARGED
 
 
-@inlined
+@step
 def basis_at(members, slot):
     return members.basis[slot if len(members.basis) > 1 else 0]
 
 
-@inlined
+@step
 def cost_at(members, slot):
     return members.cost[slot if len(members.cost) > 1 else 0]
 
 
-@inlined
+@step
 def stage_of(members, slot):
     """The stage of age of a tuple that stands by age; 0 where there is one stage."""
     return np.int64(members.below[slot if len(members.below) > 1 else 0])
 
 
-@inlined
+@step
 def set_stage(members, slot, stage):
     members.below[slot if len(members.below) > 1 else 0] = stage
 
 
-@inlined
+@step
 def write(members, slot, priority, basis, born, cost, key, monitor):
     """The tuple in this slot is a member from now on."""
     members.notes[slot].monitor = monitor

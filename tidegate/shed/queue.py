@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tidegate.compiled.frames import frame
-from tidegate.compiled.kernel import inlined, part
+from tidegate.compiled.kernel import part, step
 from tidegate.compiled.layout import records
 
 ENTRY = np.dtype(
@@ -45,7 +45,7 @@ def empty(length: int, has_bases: bool) -> Heaps:
     return Heaps(records(ENTRY, length), np.zeros(length if has_bases else 1, np.float64))
 
 
-@inlined
+@step
 def basis_in(heaps, at):
     return heaps.bases[at if len(heaps.bases) > 1 else 0]
 

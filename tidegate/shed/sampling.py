@@ -24,7 +24,7 @@ import math
 
 import numpy as np
 
-from tidegate.compiled.kernel import inlined, kernel, part
+from tidegate.compiled.kernel import kernel, part, step
 from tidegate.estimate import frequency
 from tidegate.shed import victims, worth
 from tidegate.shed.members import basis_at, is_one
@@ -175,7 +175,7 @@ def next_want(shed, seed, stream, slot, threshold):
     return threshold / share
 
 
-@inlined
+@step
 def beyond(threshold, want):
     """No result that can be expected is wanted. While all are in the sample, an unexpected one is
     waited for, by a tuple that goes before all others."""
@@ -257,7 +257,7 @@ def review(shed, accounts, account, moment):
         level.peak = accounts[account].used
 
 
-@inlined
+@step
 def taken_in_all(lanes):
     """How many tuples were taken from all streams: the next one is known by it."""
     taken = np.int64(0)
@@ -266,7 +266,7 @@ def taken_in_all(lanes):
     return taken
 
 
-@inlined
+@step
 def settle(shed, lanes, accounts, account, slot):
     """The arrival under way is retained in a slot."""
     samples = shed.samples

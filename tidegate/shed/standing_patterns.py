@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from tidegate.compiled.kernel import inlined, kernel, part
+from tidegate.compiled.kernel import kernel, part, step
 from tidegate.estimate import patterns
 from tidegate.shed import victims
 from tidegate.shed.members import is_one
@@ -27,7 +27,7 @@ def admit(shed, place, stream):
     )  # fmt: skip
 
 
-@inlined
+@step
 def write_worth(shed, place, stream):
     worth = patterns.worth_of(shed.patterns, place, stream)
     shed.frequency.counts[place, stream] = worth

@@ -22,7 +22,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from tidegate.compiled.kernel import inlined, kernel, part
+from tidegate.compiled.kernel import kernel, part, step
 from tidegate.shed import queue
 
 NEAR = 1024  # room of the near tier: 16 kB
@@ -60,13 +60,13 @@ def move_all(queues, heaps, starts, more):
         line.start, line.stop = starts[stream], starts[stream + 1]
 
 
-@inlined
+@step
 def room(queues, stream):
     """How many entries a stream may have, so that all fit behind the near tier."""
     return queues[stream].stop - queues[stream].start - NEAR
 
 
-@inlined
+@step
 def is_crowded(queues, stream):
     """Has the queue no room for one member more and an eighth of dead entries?"""
     members = queues[stream].members + 1

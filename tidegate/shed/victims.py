@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from tidegate.compiled import layout
-from tidegate.compiled.kernel import inlined, kernel, part
+from tidegate.compiled.kernel import kernel, part, step
 from tidegate.shed import groups, queue, tiers, worth
 from tidegate.shed.members import basis_at, is_one
 from tidegate.shed.shed_records import BY_KEY
@@ -61,13 +61,13 @@ def drop_dead(shed, stream):
         rebuild_by_tuple(shed.queues, shed.heaps, shed.members, stream)
 
 
-@inlined
+@step
 def _first_of(members, group):
     """Basis and order of the first to go of a group."""
     return basis_at(members, group.root), np.int64(members.notes[group.root].order)
 
 
-@inlined
+@step
 def _is_alive(members, entry):
     """Is the tuple that an entry was written for still the one in its slot?"""
     note = members.notes[entry.holder]
@@ -114,7 +114,7 @@ def first_by_tuple(queues, heaps, members, stream):
     return found
 
 
-@inlined
+@step
 def _speaks_for(group, entry):
     """Is this the entry of the group that counts?"""
     return group.root >= 0 and groups.rough(entry.priority) == group.queued
@@ -166,7 +166,7 @@ def first_by_key(rule, queues, heaps, members, groups_, counts, stream):
     return found
 
 
-@inlined
+@step
 def drop_top(shed, stream, slot):
     """A victim has left: drop its entry now, so that the next victim is known early."""
     if shed.queues[stream].near > 0:
@@ -202,7 +202,7 @@ def reweigh(rule, queues, heaps, members, groups_, counts, key, stream):
             tiers.push(queues, heaps, stream, priority, basis, order, key)
 
 
-@inlined
+@step
 def reweigh_others(shed, key, stream):
     """The count of a key on `stream` has changed: so has its worth on all other streams."""
     for other in range(len(shed.queues)):
@@ -238,7 +238,7 @@ def rescale(queues, heaps, members, stream):
     rebuild_by_tuple(queues, heaps, members, stream)
 
 
-@inlined
+@step
 def decay(shed, stream):
     """One arrival that the members of `stream` did not meet; those it met get it back."""
     queues = shed.queues

@@ -28,7 +28,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from tidegate.compiled.kernel import inlined, part
+from tidegate.compiled.kernel import part, step
 from tidegate.estimate import frequency, importance, match_rate
 from tidegate.shed import ages
 from tidegate.shed.members import basis_at, cost_at
@@ -85,7 +85,7 @@ def life_left(born, now, window):
     return max(0.0, np.float64(born + window - now) / np.float64(window)) if window > 0 else 0.0
 
 
-@inlined
+@step
 def matches_of(counts, key, stream):
     """m: so many results a tuple of `stream` with this key would complete if it came now."""
     matches = 1.0
@@ -114,7 +114,7 @@ def key_worth(rule, counts, key, stream):
     return matches
 
 
-@inlined
+@step
 def group_priority(rule, worth, basis):
     return bounded(worth + basis) if rule[0].kind == ADDITIVE else bounded(worth * basis)
 

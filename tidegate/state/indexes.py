@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from tidegate.binding import matching
 from tidegate.binding.spec_records import BTREE, HASH, INVERTED, NESTED_LOOP, SERVED_BY_CODE
-from tidegate.compiled.kernel import inlined, kernel, part, step
+from tidegate.compiled.kernel import kernel, part, step
 from tidegate.index import hash_table, inverted, nested_loop, trees
 from tidegate.state.join_state import State, line_of
 from tidegate.windows import lifetime
@@ -98,7 +98,7 @@ def leave_index(state, stream, slot):
     _change(state, stream, slot, False)
 
 
-@inlined
+@step
 def _change(state, stream, slot, enters):
     """Put a tuple into the index of its stream, or take it out."""
     kind = state.lanes[stream].index
@@ -126,7 +126,7 @@ def _change(state, stream, slot, enters):
         state.lanes[stream].updates += updates
 
 
-@inlined
+@step
 def _change_tree(tree, stream, key, slot, enters):
     """The same in a tree; how many comparisons it took."""
     if enters:

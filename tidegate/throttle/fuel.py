@@ -26,7 +26,7 @@ what can be saved up looks at the whole window; to beta it counts as what the pl
 
 from __future__ import annotations
 
-from tidegate.compiled.kernel import inlined, part
+from tidegate.compiled.kernel import part, step
 
 # r never falls below: from nothing it would never rise again.
 LEAST_FRACTION = 2.0**-10
@@ -49,7 +49,7 @@ def grant(tank, clock):
     return period > tank[0].period
 
 
-@inlined
+@step
 def is_spare(tank):
     """Is there more fuel than the plan needs?"""
     return tank[0].fuel > SPARE * tank[0].most

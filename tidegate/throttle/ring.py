@@ -10,10 +10,10 @@ this is compiled.
 
 from __future__ import annotations
 
-from tidegate.compiled.kernel import inlined, step
+from tidegate.compiled.kernel import step
 
 
-@inlined
+@step
 def place_of(throttle, segment):
     """The place of the basic window that begins at `segment` times its length."""
     return segment % throttle.held.shape[1]

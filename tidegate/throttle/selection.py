@@ -23,7 +23,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from tidegate.compiled.kernel import inlined, part
+from tidegate.compiled.kernel import part, step
 from tidegate.throttle.throttle_records import IN_PART, NOT_TAKEN, WHOLE
 
 FROM_ALL = -1  # offsets are at least 0
@@ -65,20 +65,20 @@ def planned_from(throttle, side, window, time):
     return first
 
 
-@inlined
+@step
 def window_of(throttle, side, now, time):
     """The basic window of a tuple of `time`, for an arrival at `now`."""
     basic = throttle.tank[0].basic
     return min(max(now // basic - time // basic, 0), throttle.sides[side].windows - 1)
 
 
-@inlined
+@step
 def is_asked(throttle, window, time):
     """Does a tuple stand in the part of its basic window that is asked for?"""
     return time % throttle.tank[0].basic >= throttle.looks[window].first
 
 
-@inlined
+@step
 def see(throttle, side, now, time):
     """A comparison with a tuple of `time` could be made."""
     window = window_of(throttle, side, now, time)
@@ -118,14 +118,14 @@ def choose(throttle, side, planned):
     return made
 
 
-@inlined
+@step
 def is_taken(throttle, side, now, time):
     """Is a tuple of `time` looked at by the probe at hand?"""
     window = window_of(throttle, side, now, time)
     return throttle.looks[window].taken != NOT_TAKEN and is_asked(throttle, window, time)
 
 
-@inlined
+@step
 def learn(throttle, side, now, time, worth):
     """A tuple of `time` gave a result."""
     window = window_of(throttle, side, now, time)

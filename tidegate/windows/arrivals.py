@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tidegate.compiled.frames import frame
-from tidegate.compiled.kernel import inlined
+from tidegate.compiled.kernel import step
 
 
 @frame
@@ -35,7 +35,7 @@ class Arrivals(NamedTuple):
     size: NDArray[np.int64]  # bytes of the payload (only under a budget in bytes)
 
 
-@inlined
+@step
 def earliest(time, cursor, end):
     """The stream whose next tuple comes first (ties: the lower stream), or -1 at the end."""
     best = -1

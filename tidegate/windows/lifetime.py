@@ -24,7 +24,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from tidegate.compiled import layout
-from tidegate.compiled.kernel import inlined, kernel, part
+from tidegate.compiled.kernel import kernel, part, step
 from tidegate.compiled.layout import Records, records
 from tidegate.windows import late_heap
 
@@ -169,7 +169,7 @@ def move_lines(notes, tracked, lanes, lines, starts, more):
         lane.first, lane.stop = starts[stream], starts[stream + 1]
 
 
-@inlined
+@step
 def is_cramped(lane, alive):
     """Is a line at the end of its stretch, and would closing its gaps free too little of it?"""
     room = lane.stop - lane.first
@@ -191,7 +191,7 @@ def close_gaps(notes, tracked, lane, lines):
     lane.end = end
 
 
-@inlined
+@step
 def occupy(slots, notes, pool, lanes, lines, stream, time):
     """Give a tuple of `stream` a slot at the end of its line; it is already counted as taken."""
     slot = pool[0].first_unused
@@ -209,7 +209,7 @@ def occupy(slots, notes, pool, lanes, lines, stream, time):
     return slot
 
 
-@inlined
+@step
 def write_note(state, stream, slot, order, in_order):
     """What has to be known of the tuple at the end of a line, if it may leave before others."""
     note = state.notes[slot]
@@ -226,7 +226,7 @@ def write_note(state, stream, slot, order, in_order):
             late_heap.push(state, slot)
 
 
-@inlined
+@step
 def vacate(slots, pool, lanes, lines, stream, place, slot):
     """The tuple is retained no longer: its slot is unused, its place in the line a gap."""
     lanes[stream].alive -= 1
@@ -237,7 +237,7 @@ def vacate(slots, pool, lanes, lines, stream, place, slot):
     pool[0].unused += 1
 
 
-@inlined
+@step
 def drop_note(state, slot):
     """Out of the heap of late tuples, if it stands there."""
     if state.pool[0].late > 0 and state.lanes[state.notes[slot].stream].is_time_window:
@@ -245,7 +245,7 @@ def drop_note(state, slot):
             late_heap.remove(state, slot)
 
 
-@inlined
+@step
 def expired_late(state):
     """A tuple that came out of order and is dead at the watermark, or -1; ask until -1."""
     slot = np.int64(-1)
@@ -255,7 +255,7 @@ def expired_late(state):
     return slot
 
 
-@inlined
+@step
 def expired_head(state, stream, watermark):
     """The head of the line of `stream` if it is dead at `watermark`, or -1; ask until -1."""
     lane = state.lanes[stream]
@@ -274,7 +274,7 @@ def expired_head(state, stream, watermark):
     return slot if dead else np.int64(-1)
 
 
-@inlined
+@step
 def note_peak(pool, lane):
     """Remember the largest number of tuples ever retained; asked after each tuple of a stream."""
     if pool[0].alive > pool[0].peak:
