@@ -68,7 +68,7 @@ def check_supported(spec: JoinSpec) -> None:
     if len(spec.streams) > 2 and spec.memory is not None:
         recipes.check_for_many(spec.policy_choice)
     check_cpu(spec)
-    recipes.recipe_of(spec.policy_choice)
+    recipes.recipe_of(spec.policy_choice, len(spec.streams))
 
 
 class JoinEngine:
