@@ -37,6 +37,7 @@ from naive_many_policies import (
 from naive_many_policies import (
     Random as RandomTwin,
 )
+from naive_prospects import Value
 
 import tidegate as tg
 
@@ -82,6 +83,7 @@ POLICIES: dict[str, tuple[Any, Callable[[], Shedding], str]] = {
         "nothing",
     ),
     "age": (tg.age(curve=CURVE, bucket=2), lambda: Age(CURVE, 2), "age"),
+    "value": ("value", Shedding, "age"),
 }  # fmt: skip
 
 every_policy = pytest.mark.parametrize("name", sorted(POLICIES))
@@ -91,7 +93,8 @@ def planned(case: ManyCase, name: str) -> tuple[ManyCase, Shedding]:
     """The case under a policy, and its twin."""
     given_policy, twin, currency = POLICIES[name]
     spec = case.spec.replace(policy=given_policy)
-    policy = AutoSplit(twin(), currency) if spec.split == "auto" else twin()
+    made = Value(spec) if name == "value" else twin()
+    policy = AutoSplit(made, currency) if spec.split == "auto" else made
     return ManyCase(spec, case.pushes), policy
 
 
@@ -183,7 +186,7 @@ def long_tables(streams: int, rows: int, keys: int) -> dict[str, pa.Table]:
 
 
 @pytest.mark.parametrize("split", ["even", "shared", "auto"])
-@pytest.mark.parametrize("name", ["random", "prob", "output", "dgl", "age", "recent"])
+@pytest.mark.parametrize("name", ["random", "prob", "output", "dgl", "age", "recent", "value"])
 def test_budgets_in_bytes_hold(name: str, split: str) -> None:
     tables = long_tables(4, 3000, 300)
     options = {"on": "k0", "time": "ts", "within": 2000, "streams": names_of(4)}
@@ -204,8 +207,8 @@ def test_budgets_in_bytes_hold(name: str, split: str) -> None:
     assert not rows[0] - rows[1]
 
 
-@pytest.mark.parametrize("policy", ["value", "auto"])
-def test_what_is_not_built_is_refused(policy: str) -> None:
+def test_what_is_not_built_is_refused() -> None:
+    policy = tg.value(frequencies={"s1": {1: 0.5}})
     spec = tg.JoinSpec(on="k", time="t", within=5, streams=names_of(3), memory=9, policy=policy)
-    with pytest.raises(tg.TidegateError, match="sheds from two streams only in this version"):
+    with pytest.raises(tg.TidegateError, match="learns all it needs, and frequencies is for two"):
         tg.JoinEngine(spec)
