@@ -160,7 +160,9 @@ def run_policy(policy: str, budget: bool) -> None:
 
 def run_in_order() -> None:
     """The loop for exact joins whose tuples leave in the order in which they came."""
-    _push_in_pieces(JoinSpec(on="k", time="t", within=100))
+    spec = JoinSpec(on="k", time="t", within=100)
+    _push_in_pieces(spec)
+    _push_in_pieces(spec.replace(streams=("left", "right", "third")))
 
 
 def _near(a: float, b: float) -> bool:
