@@ -87,8 +87,10 @@ class Sums:
 class Believed:
     """What follows from the sums at a fit."""
 
-    def __init__(self, sums: Sums) -> None:
+    def __init__(self, sums: Sums, windows: float = 0.0) -> None:
+        """`windows` is how long streams have been watched."""
         self.sums = sums
+        self.patience = 1.0 + 8.0 / max(1.0 / 64.0, windows) ** 2
         self.known = sums.events > 0 and sum(sums.earned.values()) > 0
         if not self.known:
             return
@@ -97,7 +99,7 @@ class Believed:
         self.all_time = sum(sums.time.values()) / SPAN_UNIT
         self.all_both = self.all_time + sum(sums.next_time.values()) / SPAN_UNIT
         self.ages = self.factor("age", 21, 16.0)
-        self.waits = self.factor("wait", 20, 4.0)
+        self.waits = self.factor("wait", 20, 4.0 * self.patience)
 
     def earned(self, place: Place) -> float:
         return self.sums.earned[place] / UNIT
@@ -111,14 +113,14 @@ class Believed:
     def hazard(self, place: Place) -> float:
         if not self.known:
             return 0.0
-        caution = 4.0 * self.usual
+        caution = 4.0 * self.usual * self.patience
         time = self.time(place) + caution * self.all_time / self.all_earned
         return (self.earned(place) + caution) / max(time, 1e-12)
 
     def rate(self, place: Place) -> float:
         if not self.known:
             return 1.0
-        caution = 4.0 * self.usual
+        caution = 4.0 * self.usual * self.patience
         time = self.both(place) + caution * self.all_both / self.all_earned
         return (self.earned(place) + caution) / max(time, 1e-12)
 
@@ -193,6 +195,7 @@ class Value(Shedding):
         self.arrival_worth: dict[int, float] = {}
         self.now = self.fitted_after = self.since = self.weight = self.refreshed = self.quiet = 0
         self.faded: int | None = None
+        self.begun = 0
 
     # --- where a key stands ----------------------------------------------------------------
 
@@ -246,6 +249,8 @@ class Value(Shedding):
 
     def tick(self, clock: int) -> None:
         self.now = clock if self.timed else self.now + 1
+        if self.weight == 0:
+            self.begun = self.now
         self.fitted_after += 1
         self.since += 1
         self.weight += 1
@@ -259,7 +264,8 @@ class Value(Shedding):
         if due:
             for key in self.records:
                 self.count(key)
-            self.believed = Believed(deepcopy(self.sums))
+            windows = (self.now - self.begun) / self.span
+            self.believed = Believed(deepcopy(self.sums), windows)
             self.fitted_after = 0
             self.importances.fit()
         for key in self.records:

@@ -12,10 +12,11 @@ from many_cases import many_case, names_of
 from naive import Arrival
 from naive_many import ManyJoin, Push, Shedding, definition
 from naive_many_policies import Frequency, Output
-from naive_patterns import ArrivalOrder, Entry, space_bytes, value_based_space_bytes
+from naive_patterns import ArrivalOrder, Entry
 
 import tidegate as tg
 from tidegate.lab.kwon2011_example import BEFORE, FIGURE_4
+from tidegate.lab.kwon2011_space import space_bytes, value_based_space_bytes
 
 # Fig. 3: (r, n) by stream and pattern.
 FIGURE_3 = (

@@ -140,6 +140,17 @@ def test_longer_streams(name: str, ties: Any) -> None:
         assert len(check_victims(*planned(case, name)).victims) > 10
 
 
+def test_value_while_evidence_fades() -> None:
+    """More tuples than a fading needs, in ten windows; restored now and then."""
+    options = {"memory": 24, "split": "even", "ties": "arrival", "within": 9, "lateness": 0}
+    case = many_case(1, 3, rows=200, budget=True, importance="weight", **options)
+    case = ManyCase(case.spec, tuple(map(stretched, case.pushes)))
+    case, policy = planned(case, "value")
+    check_victims(case, policy, Random(1))
+    assert isinstance(policy, Value)
+    assert policy.weight < sum(len(rows) for push in case.pushes for rows in push.tables.values())
+
+
 def stretched(push: Push) -> Push:
     """The same rows at more moments; many are equal."""
     tables = {

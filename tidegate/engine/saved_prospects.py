@@ -53,7 +53,7 @@ def rescale(ours: prospects.Prospects, scale: int) -> None:
     """Turn moments into finer units."""
     for name in ("last", "counted", "begun"):
         ours.outlook[name] *= scale
-    ours.clock[[prospects.NOW, prospects.REFRESHED]] *= scale
+    ours.clock[[prospects.NOW, prospects.BEGUN, prospects.REFRESHED]] *= scale
 
 
 def check_written(
@@ -79,6 +79,7 @@ def check(ours: prospects.Prospects, keys: NDArray[np.int32]) -> None:
         require(np.isfinite(factor).all() and (factor >= 0).all(), "a rate is wrong")
     now = int(ours.clock[prospects.NOW])
     require(abs(now) < FAR and now >= ours.clock[prospects.REFRESHED], "a time is out of range")
+    require(now >= ours.clock[prospects.BEGUN] > now - FAR, "a time is out of range")
     require((ours.clock[prospects.SINCE :] >= 0).all(), "a count is negative")
     require(ours.clock[prospects.FITTED_AFTER] >= 0, "a count is negative")
     known = ours.outlook[keys[keys != frequency.NO_KEY]]

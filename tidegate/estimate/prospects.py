@@ -22,6 +22,8 @@ there is almost only one place, and levels decide. So both are served without a 
 
 **Ages and waits** are factors: earnings / earnings that place, level and the other of the two
 expect, drawn towards 1 by a few earnings. What counts is the best mean ahead, as in `match_rate`.
+Places and waits are drawn towards the mean by far more in the first windows (`patience`); as long
+as all are alike, the oldest goes.
 
 Sums are whole numbers and never overflow (they stop growing), so the order of counting cannot be
 seen. Time is in windows.
@@ -46,6 +48,8 @@ _PER_DOUBLING = 3
 _SHORTEST_WAIT = 64.0
 CAUTION = 4.0  # earnings, each as large as is usual, that are added as if all were alike
 CAUTION_OF_AGES = 16.0
+_RASH = 8.0  # times more after one window, a quarter of that after two, and so on
+_SOONEST = 1.0 / 64.0  # windows
 NOWHERE = -1
 NEVER = -(2**62)
 UNIT = float(2**20)  # a result in the sums
@@ -59,7 +63,7 @@ FITS = 40  # in the weight of all tuples, which in the long run is that of five 
 
 CAME, EARNED, TIME, NEXT_TIME = range(4)  # of `places`
 HITS, EXPECTED = range(2)  # of `levels`, `ages` and `waits`
-NOW, FITTED_AFTER, REFRESHED, SINCE, WEIGHT, EVENTS = range(6)  # of `clock`
+NOW, BEGUN, FITTED_AFTER, REFRESHED, SINCE, WEIGHT, EVENTS = range(7)  # of `clock`
 
 # Of a key; `before`, `wait` and `age` are as they were when the present moment began.
 OUTLOOK = np.dtype(
@@ -127,7 +131,7 @@ def empty(streams: int, span: int, timed: bool, by_key: dict[str, Any]) -> Prosp
         wait=np.ones(WAITS),
         age_worth=np.ones(AGES),
         wait_worth=np.ones(WAITS),
-        clock=np.zeros(6, np.int64),
+        clock=np.zeros(7, np.int64),
         span=np.array([max(1, span), timed], np.int64),
         **{name: by_key[name] for name in columns(streams)},
     )
@@ -329,14 +333,23 @@ def fit(prospects):
     earned = total(prospects.places, EARNED) / UNIT
     if events > 0.0 and earned > 0.0:
         usual = earned / events
-        fit_places(prospects, earned, CAUTION * usual)
+        caution = CAUTION * usual * patience(prospects)
+        fit_places(prospects, earned, caution)
         fit_levels(prospects, CAUTION * total(prospects.levels, HITS) / UNIT / events)
         fit_factor(prospects.ages, prospects.age, CAUTION_OF_AGES * usual)
-        fit_factor(prospects.waits, prospects.wait, CAUTION * usual)
+        fit_factor(prospects.waits, prospects.wait, caution)
         for age in range(AGES):
             prospects.age_worth[age] = best_mean(prospects.age, age, False)
         for wait in range(WAITS):
             prospects.wait_worth[wait] = best_mean(prospects.wait, wait, True)
+
+
+@part
+def patience(prospects):
+    """How much more caution is needed: in the first windows only keys that complete quickly have
+    been seen to complete."""
+    windows = in_windows(prospects, prospects.clock[NOW] - prospects.clock[BEGUN])
+    return 1.0 + _RASH / max(_SOONEST, windows) ** 2
 
 
 @part

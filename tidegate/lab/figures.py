@@ -34,6 +34,7 @@ _MODULES = (
     "kwon2011",
     "kwon2011_example",
     "kwon2011_recorded",
+    "kwon2011_space",
     "ojewole2006_offline",
     "ojewole2006",
     "ojewole2006_large",

@@ -43,8 +43,8 @@ _MANY_ORDERS = (
     "productive patterns whose keys have lost a tuple elsewhere"
 )
 _START = (
-    "VALUE begins without knowledge and is behind until the first keys have completed; the streams "
-    "are ten windows long"
+    "VALUE begins without knowledge, and memory holds so little of a window that few keys complete "
+    "from which it could learn"
 )
 
 

@@ -51,6 +51,8 @@ def move_clock(shed, clock):
         ours[prospects.NOW] = clock
     else:
         ours[prospects.NOW] += 1
+    if ours[prospects.WEIGHT] == 0:
+        ours[prospects.BEGUN] = ours[prospects.NOW]
     ours[prospects.FITTED_AFTER] += 1
     ours[prospects.SINCE] += 1
     ours[prospects.WEIGHT] += 1
