@@ -95,6 +95,8 @@ class Prospects(NamedTuple):
     wait: NDArray[np.float64]
     age_worth: NDArray[np.float64]  # the best mean ahead
     wait_worth: NDArray[np.float64]
+    ends: NDArray[np.float64]  # [wait]: where its places end, in windows
+    even: NDArray[np.float64]  # [age]: the same, in twentieths of a window
     clock: NDArray[np.int64]
     span: NDArray[np.int64]  # [0]: the longest window, [1]: is the clock that of the stream?
     outlook: Any  # [key]: see OUTLOOK
@@ -131,6 +133,8 @@ def empty(streams: int, span: int, timed: bool, by_key: dict[str, Any]) -> Prosp
         wait=np.ones(WAITS),
         age_worth=np.ones(AGES),
         wait_worth=np.ones(WAITS),
+        ends=2.0 ** (np.arange(WAITS) / _PER_DOUBLING) / _SHORTEST_WAIT,
+        even=np.arange(1.0, AGES + 1.0),
         clock=np.zeros(7, np.int64),
         span=np.array([max(1, span), timed], np.int64),
         **{name: by_key[name] for name in columns(streams)},
@@ -161,7 +165,7 @@ def level_of(held, key):
     product = 1.0
     for stream in range(held.shape[1]):
         product *= max(1.0, np.float64(held[key, stream]))
-    return min(LEVELS - 1, int(2.0 * math.log2(product)))
+    return min(LEVELS - 1, int(2.0 * math.log2(product))) if product > 1.0 else 0
 
 
 @part
@@ -170,17 +174,16 @@ def age_of(windows):
 
 
 @part
-def wait_end(place):
-    """Where a wait of this place ends, in windows."""
-    return 2.0 ** (place / _PER_DOUBLING) / _SHORTEST_WAIT
-
-
-@part
-def wait_of(windows):
-    place = 0
-    while place < WAITS - 1 and windows >= wait_end(place):
-        place += 1
-    return place
+def wait_of(prospects, windows):
+    """The place of a wait, by halves: waits of all lengths are common."""
+    low, high = 0, WAITS - 1
+    while low < high:
+        middle = (low + high) // 2
+        if windows >= prospects.ends[middle]:
+            low = middle + 1
+        else:
+            high = middle
+    return low
 
 
 @step
@@ -215,9 +218,9 @@ def count(prospects, key):
     expected = prospects.hazard[place] * factor * UNIT
     begin = in_windows(prospects, since - outlook.last)
     end = in_windows(prospects, now - outlook.last)
-    wait = wait_of(begin)
+    wait = wait_of(prospects, begin)
     while begin < end:
-        upto = min(end, wait_end(wait)) if wait < WAITS - 1 else end
+        upto = min(end, prospects.ends[wait]) if wait < WAITS - 1 else end
         add(prospects.waits, wait, EXPECTED, (upto - begin) * expected * prospects.age[age])
         add(prospects.ages, age, EXPECTED, (upto - begin) * expected * prospects.wait[wait])
         begin = upto
@@ -243,7 +246,7 @@ def see(prospects, key):
     if outlook.last != now:
         count(prospects, key)
         outlook.before = outlook.place
-        outlook.wait = wait_of(in_windows(prospects, now - outlook.last))
+        outlook.wait = wait_of(prospects, in_windows(prospects, now - outlook.last))
         outlook.age = age_of(in_windows(prospects, now - outlook.begun))
         outlook.last = now
 
@@ -281,7 +284,7 @@ def hand_on(prospects, outlook, now, place):
     wait, age = np.int64(outlook.wait), np.int64(outlook.age)
     moment = prospects.clock[NOW]
     if outlook.last != moment:
-        wait = wait_of(in_windows(prospects, moment - outlook.last))
+        wait = wait_of(prospects, in_windows(prospects, moment - outlook.last))
         age = age_of(in_windows(prospects, moment - outlook.begun))
     amount = prospects.expects[place, 0] * UNIT
     add(prospects.places, now, EARNED, amount)
@@ -339,9 +342,9 @@ def fit(prospects):
         fit_factor(prospects.ages, prospects.age, CAUTION_OF_AGES * usual)
         fit_factor(prospects.waits, prospects.wait, caution)
         for age in range(AGES):
-            prospects.age_worth[age] = best_mean(prospects.age, age, False)
+            prospects.age_worth[age] = best_mean(prospects.age, prospects.even, age)
         for wait in range(WAITS):
-            prospects.wait_worth[wait] = best_mean(prospects.wait, wait, True)
+            prospects.wait_worth[wait] = best_mean(prospects.wait, prospects.ends, wait)
 
 
 @part
@@ -392,13 +395,11 @@ def fit_factor(sums, factor, caution):
 
 
 @part
-def best_mean(factor, begin, of_waits):
-    """The best mean of a factor from one place up to a later one."""
+def best_mean(factor, ends, begin):
+    """The best mean of a factor from one place up to a later one; `ends` says where places end."""
     earned = length = best = 0.0
     for place in range(begin, len(factor)):
-        width = 1.0
-        if of_waits:
-            width = wait_end(place) - (wait_end(place - 1) if place > 0 else 0.0)
+        width = ends[place] - (ends[place - 1] if place > 0 else 0.0)
         earned += width * factor[place]
         length += width
         best = max(best, earned / length)
@@ -411,6 +412,6 @@ def rate_of(prospects, key, place):
     level = level_of(prospects.held, key)
     outlook, now = prospects.outlook[key], prospects.clock[NOW]
     age = age_of(in_windows(prospects, now - outlook.begun))
-    wait = wait_of(in_windows(prospects, now - outlook.last))
+    wait = wait_of(prospects, in_windows(prospects, now - outlook.last))
     rate = prospects.rate[place] * prospects.level[level]
     return min(_LARGEST, rate * prospects.age_worth[age] * prospects.wait_worth[wait])
