@@ -200,7 +200,9 @@ def _read_9(records: list[Record], scale: Scale) -> Findings:
         PAPER, "Fig. 9", "EP grows with the streams: at 7 / at 3", 1.0, "at least", timed=True
     )
     claims.append(grows.with_measured(by_number[7][EP] / by_number[3][EP]))
-    drawn, rows, numbers = shown(tables, "panel", "", "microseconds per tuple")
+    drawn, rows, numbers = shown(
+        tables, "panel", "memory, or streams", "microseconds per tuple", True
+    )
     notes = [
         "Times are those of the whole join, the probe included; the paper times decisions alone. "
         "Its value-based algorithms search all values, ours move the groups of one key, so the "

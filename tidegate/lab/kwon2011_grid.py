@@ -86,24 +86,33 @@ def tables_by(records: Sequence[Record], label: str, value: str = "size") -> dic
 
 
 def shown(
-    tables: Mapping[str, Table], label: str, x_title: str, y_title: str = "results"
+    tables: Mapping[str, Table],
+    label: str,
+    x_title: str,
+    y_title: str = "results",
+    apart: bool = False,
 ) -> tuple[list[Chart], list[Record], list[NumberTable]]:
-    """A chart and tables of numbers; one panel for each value of the label."""
+    """A chart and tables of numbers; one panel for each value of the label, or with `apart` one
+    chart, where their x differ."""
     rows = [
         {label: name, "x": x, "policy": policy, "results": number}
         for name, table in tables.items()
         for x, row in table.items()
         for policy, number in row.items()
     ]
-    chart = charts.lines(
-        rows, x="x", y="results", x_title=x_title, y_title=y_title,
-        facet=label if len(tables) > 1 else None,
-    )  # fmt: skip
+    panels = [[name] for name in tables] if apart else [list(tables)]
+    drawn = [
+        charts.lines(
+            [row for row in rows if row[label] in names], x="x", y="results", x_title=x_title,
+            y_title=y_title, facet=label if len(tables) > 1 else None,
+        )
+        for names in panels
+    ]  # fmt: skip
     number = ",.0f" if y_title == "results" else ".2f"
     numbers = [
         pivot(table, x_title, f"{y_title}, {name}", number) for name, table in tables.items()
     ]
-    return [chart], rows, numbers
+    return drawn, rows, numbers
 
 
 def ahead(row: Mapping[str, float], others: Sequence[str] = OTHERS) -> float:

@@ -62,7 +62,7 @@ def _read(records: list[Record], scale: Scale) -> Findings:
         "is known"
     )
     claims += value_claims(tables, "Fig. 11", "memory", few)
-    drawn, rows, numbers = shown(tables, "join", "memory per window, tuples")
+    drawn, rows, numbers = shown(tables, "join", "memory per window, tuples", apart=True)
     notes = [f"{name}: {RECORDED[name].about}." for name in tables]
     return Findings(claims, drawn, rows, notes, [versus_best(tables, "memory"), *numbers])
 
