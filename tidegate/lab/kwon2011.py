@@ -185,8 +185,8 @@ def _read_9(records: list[Record], scale: Scale) -> Findings:
     for record in records:
         kind, number = str(record["x"]).split()
         streams = int(number) if kind == "n" else 5
-        micro = 1e6 * record["seconds"] / (streams * tuples)
-        timed.append({**record, "panel": panels[kind], "x": int(number), "micro": micro})
+        took = 1e6 * record["seconds"] / (streams * tuples)
+        timed.append({**record, "panel": panels[kind], "x": int(number), "micro": took})
     tables = tables_by(timed, "panel", "micro")
     by_memory, by_number = (tables[panel] for panel in panels.values())
     claims = []
@@ -200,9 +200,8 @@ def _read_9(records: list[Record], scale: Scale) -> Findings:
         PAPER, "Fig. 9", "EP grows with the streams: at 7 / at 3", 1.0, "at least", timed=True
     )
     claims.append(grows.with_measured(by_number[7][EP] / by_number[3][EP]))
-    drawn, rows, numbers = shown(
-        tables, "panel", "memory, or streams", "microseconds per tuple", True
-    )
+    micro = "microseconds per tuple"
+    drawn, rows, numbers = shown(tables, "panel", "memory, or streams", micro, apart=True)
     notes = [
         "Times are those of the whole join, the probe included; the paper times decisions alone. "
         "Its value-based algorithms search all values, ours move the groups of one key, so the "
