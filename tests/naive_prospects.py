@@ -1,8 +1,8 @@
-"""VALUE for n streams: the slow, obvious twin of `estimate.prospects`.
+"""VALUE for n streams: the slow, obvious twin of `estimators.prospects`.
 
 Law: what every key is worth is computed from frozen sums, the sums as they were at the last fit;
 who is held where is counted from the retained tuples. A place is (streams that hold the key, is it
-broken). See `estimate.prospects` for what is estimated and why.
+broken). See `estimators.prospects` for what is estimated and why.
 """
 
 from __future__ import annotations

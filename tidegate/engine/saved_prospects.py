@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tidegate.engine.snapshot_checks import FAR, check_part, require, within
-from tidegate.estimate import frequency, prospects
+from tidegate.estimators import frequency, prospects
 from tidegate.shed.shed_records import Shed
 
 _LEARNED = (

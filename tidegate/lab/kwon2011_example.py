@@ -10,7 +10,7 @@ import pyarrow as pa
 
 import tidegate as tg
 from tidegate.compiled.kernel import alone
-from tidegate.estimate import patterns
+from tidegate.estimators import patterns
 from tidegate.lab.claims import Claim
 from tidegate.lab.figures import Figure, Findings, Record, Scale
 from tidegate.lab.kwon2011_grid import PAPER

@@ -13,7 +13,7 @@ from __future__ import annotations
 import numpy as np
 
 from tidegate.compiled.kernel import kernel, part, step
-from tidegate.estimate import frequency, importance, prospects
+from tidegate.estimators import frequency, importance, prospects
 from tidegate.shed import victims, worth
 
 HURRY = 32

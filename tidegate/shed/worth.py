@@ -20,7 +20,7 @@ many results the tuple would complete if it came now. `imp` is its importance.
 `value`           expected importance per arrival: rate of the key x rate ahead at its age x rate
                   ahead at the wait of its key (`estimate.match_rate`) x E[f(imp, importance of
                   whom it meets)], per byte under a budget in bytes; with n streams the same for
-                  all tuples of a key (`estimate.prospects`)
+                  all tuples of a key (`estimators.prospects`)
 
 Time is counted in windows since the first tuple, from 1 on.
 """
@@ -30,7 +30,7 @@ from __future__ import annotations
 import numpy as np
 
 from tidegate.compiled.kernel import part, step
-from tidegate.estimate import frequency, importance, match_rate
+from tidegate.estimators import frequency, importance, match_rate
 from tidegate.shed import ages
 from tidegate.shed.members import basis_at, cost_at
 from tidegate.shed.shed_records import (

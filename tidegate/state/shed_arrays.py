@@ -17,7 +17,7 @@ from tidegate.binding.binding import Binding
 from tidegate.compiled import layout
 from tidegate.compiled.kernel import kernel
 from tidegate.compiled.layout import records
-from tidegate.estimate import (
+from tidegate.estimators import (
     age_curve,
     frequency,
     importance,
