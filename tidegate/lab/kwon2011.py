@@ -7,7 +7,7 @@ of at least 1, "almost the same" one near 1.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from tidegate.lab.claims import Claim
@@ -66,6 +66,16 @@ _DRAWN = (
 )
 
 
+def along(argument: str, values: Sequence[Any]) -> Callable[[Scale], list[Run]]:
+    """Runs for values of one argument of the streams."""
+
+    def runs(scale: Scale) -> list[Run]:
+        chosen = values[::2] if scale.quick else values
+        return grid({value: ({argument: value}, MEMORY) for value in chosen}, scale)
+
+    return runs
+
+
 # --- Fig. 5 ------------------------------------------------------------------------------
 
 
@@ -86,11 +96,6 @@ def _read_5(records: list[Record], scale: Scale) -> Findings:
 # --- Fig. 6 ------------------------------------------------------------------------------
 
 
-def _runs_6(scale: Scale) -> list[Run]:
-    skews = SKEWS[::2] if scale.quick else SKEWS
-    return grid({skew: ({"skew": skew}, MEMORY) for skew in skews}, scale)
-
-
 def _read_6(records: list[Record], scale: Scale) -> Findings:
     tables = tables_by(records, "orders")
     claims = []
@@ -108,11 +113,6 @@ def _read_6(records: list[Record], scale: Scale) -> Findings:
 
 
 # --- Fig. 7 ------------------------------------------------------------------------------
-
-
-def _runs_7(scale: Scale) -> list[Run]:
-    rates = RATES[::2] if scale.quick else RATES
-    return grid({rate: ({"rate": rate}, MEMORY) for rate in rates}, scale)
 
 
 _RATE = (
@@ -145,11 +145,6 @@ def _read_7(records: list[Record], scale: Scale) -> Findings:
 
 
 # --- Fig. 8 ------------------------------------------------------------------------------
-
-
-def _runs_8(scale: Scale) -> list[Run]:
-    numbers = NUMBERS[::2] if scale.quick else NUMBERS
-    return grid({number: ({"streams": number}, MEMORY) for number in numbers}, scale)
 
 
 def _read_8(records: list[Record], scale: Scale) -> Findings:
@@ -263,14 +258,15 @@ FIGURES = (
     ),
     _figure(
         6, "Skew of the orders", "EP improves as the skew of the orders grows; the others do not.",
-        _runs_6, _read_6,
+        along("skew", SKEWS), _read_6,
     ),
     _figure(
         7, "Arrival rate", "EP is ahead at all rates and improves up to 16.7 tuples per second; "
-        "the others stay almost the same.", _runs_7, _read_7,
+        "the others stay almost the same.", along("rate", RATES), _read_7,
     ),
     _figure(
-        8, "Number of streams", "EP is ahead for 3 to 7 streams.", _runs_8, _read_8,
+        8, "Number of streams", "EP is ahead for 3 to 7 streams.",
+        along("streams", NUMBERS), _read_8,
     ),
     _figure(
         9, "Processing time", "EP takes much less time per tuple than the value-based algorithms; "
