@@ -60,7 +60,7 @@ def _read(records: list[Record], scale: Scale) -> Findings:
         Claim(
             PAPER, NAME, f"EP needs less than {other}: bytes of EP / {other}, 5 streams", 1.0,
             "at most",
-        ).with_measured(measured[5][EP] / measured[5][other])
+        ).with_measured(measured[5][EP] / measured[5][other], "few values occur")
         for other in ("prob", "output")
     ]  # fmt: skip
     notes = [
