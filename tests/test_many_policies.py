@@ -152,6 +152,16 @@ def test_value_while_evidence_fades() -> None:
     assert policy.weight < sum(len(rows) for push in case.pushes for rows in push.tables.values())
 
 
+@pytest.mark.nojit
+def test_value_of_nine_streams() -> None:
+    """Places are told apart by the number of streams that hold a key."""
+    victims = 0
+    for seed in range(6):
+        case = many_case(seed, 9, rows=3, budget=True, memory=7, split="shared", within=6)
+        victims += len(check_victims(*planned(case, "value")).victims)
+    assert victims > 10
+
+
 def stretched(push: Push) -> Push:
     """The same rows at more moments; many are equal."""
     tables = {
