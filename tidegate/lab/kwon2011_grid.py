@@ -121,6 +121,9 @@ def ahead(row: Mapping[str, float], others: Sequence[str] = OTHERS) -> float:
     return row[EP] / best if best > 0 else 1.0
 
 
+_TOO_LITTLE = "memory holds so little of a window that hardly a key completes, and EP learns from nothing else"
+
+
 def ep_claims(tables: Mapping[str, Table], figure: str, where: str, why: str) -> list[Claim]:
     """EP is ahead of value-based and random policies everywhere."""
     claims = []
@@ -130,7 +133,7 @@ def ep_claims(tables: Mapping[str, Table], figure: str, where: str, why: str) ->
             1.0, "at least",
         )  # fmt: skip
         worst = min(table, key=lambda x: ahead(table[x]))
-        reason = f"the least is at {worst}: {why}"
+        reason = f"the least is at {worst}: {_TOO_LITTLE if name == FEW_ORDERS else why}"
         claims.append(claim.with_measured(ahead(table[worst]), reason))
     return claims
 
