@@ -121,7 +121,7 @@ def ahead(row: Mapping[str, float], others: Sequence[str] = OTHERS) -> float:
     return row[EP] / best if best > 0 else 1.0
 
 
-_TOO_LITTLE = "memory holds so little of a window that hardly a key completes, and EP learns from nothing else"
+_TOO_LITTLE = "hardly a key completes in so little memory, and EP learns from nothing else"
 
 
 def ep_claims(tables: Mapping[str, Table], figure: str, where: str, why: str) -> list[Claim]:
