@@ -26,12 +26,13 @@ from tidegate.columns.payload import Payload
 from tidegate.columns.storage import declared, empty_table
 from tidegate.compiled.scratch import Scratch, borrowed
 from tidegate.driver import admission, arrival, in_order, instant, leaving
-from tidegate.engine import snapshot, snapshot_checks
+from tidegate.engine import resizing, snapshot, snapshot_checks
 from tidegate.engine.examples import row_of
 from tidegate.engine.guard import Call, Guard
 from tidegate.engine.probes import probe_of
 from tidegate.engine.replay import replay
 from tidegate.engine.results import Results
+from tidegate.engine.snapshot import Saved
 from tidegate.engine.throttling import check_cpu, throttle_stats
 from tidegate.estimate import frequency
 from tidegate.estimate.importance import of_ones
@@ -219,8 +220,8 @@ class JoinEngine:
             yield
         except Exception:
             if before is not None:
-                restored = JoinEngine.restore(before, self.spec).__dict__
-                self.__dict__.update(restored | {"_guard": self._guard, "_examples": examples})
+                self._examples = examples
+                self._become(JoinEngine.restore(before, self.spec))
                 call.changes = False
             raise
 
@@ -588,15 +589,83 @@ class JoinEngine:
         with snapshot_checks.reading():
             saved = snapshot.load(blob, spec)
             engine = cls(saved.spec, saved.schemas)
-            engine._rows_in = saved.counted["rows_in"]
-            engine._rejected = [Counter(counts) for counts in saved.counted["rejected"]]
-            engine._bytes_peak = saved.counted["bytes_peak"]
-            engine._binding.restore_unit(saved.counted["time_unit"])
-            engine._state, engine._shed = snapshot.refill(
-                engine._state, engine._shed, engine._binding, engine._payloads, saved
-            )
+            engine._refill(saved)
             engine._fit_budget(engine._results.room(Scratch()))
             return engine
+
+    def _refill(self, saved: Saved) -> None:
+        """Put what was saved into this fresh engine."""
+        self._rows_in = saved.counted["rows_in"]
+        self._rejected = [Counter(counts) for counts in saved.counted["rejected"]]
+        self._bytes_peak = saved.counted["bytes_peak"]
+        self._binding.restore_unit(saved.counted["time_unit"])
+        self._state, self._shed = snapshot.refill(
+            self._state, self._shed, self._binding, self._payloads, saved
+        )
+
+    def resize(self, memory: int | str) -> None:
+        """Go on with another budget, in the unit of the first.
+
+        A smaller one sheds at once, by the policy, and counts what goes as evicted; a larger one is
+        room. `spec.memory` is the budget in force. To be called between two pushes: it costs about
+        as much as a snapshot and its restore.
+
+        >>> import pyarrow as pa, tidegate as tg
+        >>> spec = tg.JoinSpec(on="k", time="t", within=9, memory=4, policy="recent")
+        >>> engine = tg.JoinEngine(spec)
+        >>> _ = engine.push({"left": pa.table({"t": [1, 2, 3, 4], "k": [1, 2, 3, 4]})})
+        >>> engine.resize(2)
+        >>> engine.stats()["memory_rows"], engine.stats()["evicted"], engine.spec.memory
+        (2, 2, 2)
+        """
+        with self._guard.using() as call:
+            spec = resizing.resized_spec(self.spec, memory)
+            if spec.memory == self.spec.memory:
+                return
+            fresh = self._empty(spec)  # refuses a budget that is too small
+            assert self._shed is not None
+            assert fresh._shed is not None
+            call.changes = True
+            crowded = resizing.crowded_by_monitors(self._shed, fresh._shed.curve.watch.limit)
+            if len(crowded):
+                same = self._empty(self.spec)
+                same._refill(resizing.without_monitors(self._saved(), crowded))
+                self._become(same)
+            part = 1.0
+            while not self._resized_into(fresh, part):
+                fresh, part = self._empty(spec), part * resizing.TRY_LESS
+            self._become(fresh)
+
+    def _empty(self, spec: JoinSpec) -> JoinEngine:
+        """An engine for the streams of this one."""
+        known = zip(spec.streams, self._schemas, strict=True)
+        return JoinEngine(spec, {name: schema for name, schema in known if schema is not None})
+
+    def _saved(self) -> Saved:
+        return snapshot.load(self._dump(), self.spec)
+
+    def _become(self, other: JoinEngine) -> None:
+        kept = {name: getattr(self, name) for name in ("_guard", "_examples", "_probe")}
+        self.__dict__.update(other.__dict__ | kept)
+
+    def _resized_into(self, fresh: JoinEngine, part: float) -> bool:
+        """Shed, and fill an empty engine with what is left; False if that exceeds its budget."""
+        assert self._shed is not None
+        assert fresh._shed is not None
+        spec, by_bytes = fresh.spec, fresh.spec.memory_bytes is not None
+        with borrowed() as scratch:
+            output = self._results.room(scratch)
+            if by_bytes:
+                fixed = resizing.fixed_bytes(fresh._state, fresh._shed, self._shed)
+                resizing.shed_bytes(spec, self._state, self._shed, output, fixed, part)
+            else:
+                resizing.shed_tuples(spec, self._state, self._shed, output)
+            fresh._refill(resizing.fitted(self._saved(), spec, fresh._shed))
+            fits = not by_bytes or byte_budget.fits(spec, fresh._state, fresh._shed)
+            if fits or not fresh._state.pool[0].alive:
+                fresh._fit_budget(output)
+                return True
+        return False
 
 
 def _by_name(given: Any, what: str) -> Mapping[str, Any]:
