@@ -6,7 +6,8 @@ the join's own policy. What these find of the results of the first is the recall
 
 The sample is by key: all tuples of some keys, so that a part of the keys with the same part of the
 memory sheds as the whole join does. When the sample grows too large, half of its keys are dropped
-and its engines begin again. Recent pushes count more than older ones.
+and its engines begin again. Recent pushes count more than older ones. Where a few keys carry most
+results and the windows are much larger than the sample, it may miss them, and the curve with them.
 """
 
 from __future__ import annotations

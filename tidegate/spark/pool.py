@@ -8,8 +8,10 @@ as great as it can be (`planner.division`). A bucket hears of its new share in i
 
 from __future__ import annotations
 
+import shutil
 import tempfile
 import threading
+import weakref
 from collections.abc import Mapping
 from typing import Any
 
@@ -68,8 +70,10 @@ class Pool:
             raise TidegateError(f"memory {memory!r} of the pool is below 1; give 1 or more")
         self._unit = "bytes" if in_bytes else "tuples"
         self._weights = dict(weights or {})
-        self._temporary = None if folder else tempfile.TemporaryDirectory(prefix="tidegate-pool-")
-        self._ledger = Ledger(folder or str(getattr(self._temporary, "name", "")))
+        if folder is None:
+            folder = tempfile.mkdtemp(prefix="tidegate-pool-")
+            weakref.finalize(self, shutil.rmtree, folder, ignore_errors=True)
+        self._ledger = Ledger(folder)
         self._ledger.begin(self._size, self._unit)
         self._seen: dict[str, dict[int, Seen]] = {}
         self._evidence: dict[str, float] = {}
