@@ -34,8 +34,8 @@ from tidegate.engine.replay import replay
 from tidegate.engine.results import Results
 from tidegate.engine.snapshot import Saved
 from tidegate.engine.throttling import check_cpu, throttle_stats
-from tidegate.estimate import frequency
-from tidegate.estimate.importance import of_ones
+from tidegate.estimators import frequency
+from tidegate.estimators.importance import of_ones
 from tidegate.shed import recipes
 from tidegate.shed.shed_records import BY_AGE
 from tidegate.spec import Equal, JoinSpec, TidegateError
