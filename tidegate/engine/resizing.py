@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from tidegate.driver import admission
 from tidegate.engine.snapshot import MONITOR, SLOT, UNUSED_KIND, Saved
-from tidegate.estimate import frequency
+from tidegate.estimators import frequency
 from tidegate.shed.shed_records import Shed
 from tidegate.spec import JoinSpec, TidegateError
 from tidegate.state import arrays, byte_budget, shed_arrays

@@ -20,7 +20,7 @@ import pyarrow as pa
 
 from tidegate.binding.result_schema import bind
 from tidegate.engine import JoinEngine
-from tidegate.estimate.hashes import marks_of
+from tidegate.estimators.hashes import marks_of
 from tidegate.spec import Equal, JoinSpec, Theta, TidegateError
 
 MOST_TUPLES = 2048
