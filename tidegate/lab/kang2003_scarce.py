@@ -14,12 +14,12 @@ import numpy as np
 import pyarrow as pa
 
 import tidegate as tg
+from tidegate.costs.workload import Workload
 from tidegate.lab import charts
 from tidegate.lab.claims import Claim
 from tidegate.lab.figures import Figure, Findings, NumberTable, Record, Scale
 from tidegate.lab.kang2003 import PAPER
 from tidegate.planner.quadrants import Two, allocate_resources, allocation, splits
-from tidegate.planner.workload import Workload
 
 _FULL = 1_000  # tuples of a window that is not cut, where the paper does not say
 _MODEL = "model (eqs. 13 to 19)"

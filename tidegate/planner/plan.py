@@ -10,14 +10,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from tidegate.planner.choice import choose
+from tidegate.costs.choice import choose
+from tidegate.costs.machine import weights_of
+from tidegate.costs.state_bytes import KEY_AND_TIME_BYTES, MEASURED
+from tidegate.costs.structures import index_of, pairs
+from tidegate.costs.weights import Weights
+from tidegate.costs.workload import Workload
 from tidegate.planner.crossover import Winner, winners
-from tidegate.planner.machine import weights_of
 from tidegate.planner.quadrants import Allocation, allocate_resources, allocation, splits
-from tidegate.planner.state_bytes import KEY_AND_TIME_BYTES, MEASURED
-from tidegate.planner.structures import index_of, pairs
-from tidegate.planner.weights import Weights
-from tidegate.planner.workload import Workload
 from tidegate.spec import TidegateError
 
 if TYPE_CHECKING:

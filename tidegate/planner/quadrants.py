@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from itertools import product
 from typing import Literal
 
-from tidegate.planner.workload import Workload, output_rate
+from tidegate.costs.workload import Workload, output_rate
 from tidegate.spec import TidegateError
 
 Scarce = Literal["nothing", "cpu", "memory", "cpu and memory"]
