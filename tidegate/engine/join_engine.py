@@ -29,6 +29,7 @@ from tidegate.driver import admission, arrival, in_order, instant, leaving
 from tidegate.engine import resizing, snapshot, snapshot_checks
 from tidegate.engine.examples import row_of
 from tidegate.engine.guard import Call, Guard
+from tidegate.engine.indexing import IndexWatch, is_open
 from tidegate.engine.probes import probe_of
 from tidegate.engine.replay import replay
 from tidegate.engine.results import Results
@@ -118,6 +119,7 @@ class JoinEngine:
         self._bytes_peak = 0
         # Which arrays were weighed last, and their bytes.
         self._weighed: tuple[Any, Any, bool] | None = None
+        self._index_watch = IndexWatch(spec) if is_open(spec) else None
         self._arrays_bytes = 0
         self._guard = Guard()
         for name, schema in _by_name(schemas or {}, "schemas").items():
@@ -206,6 +208,7 @@ class JoinEngine:
                 # What may still be undone is not given out.
                 yield from list(pieces) if binding.may_raise else pieces
             self._settle()
+            self._choose_indexes()
             self._bytes_peak = max(self._bytes_peak, self._bytes_now())
 
     @contextmanager
@@ -493,6 +496,13 @@ class JoinEngine:
                 if len(settlement.moved):
                     self._state.slots.row[line()[settlement.moved]] = settlement.addresses
 
+    def _choose_indexes(self) -> None:
+        """Where the user leaves it open: other indexes, if they are much cheaper."""
+        if self._index_watch is not None:
+            better = self._index_watch.better(self._state)
+            if better is not None:
+                self._state = arrays.with_indexes(self._state, better)
+
     def _addresses(self, line: Callable[[], NDArray[np.int64]]) -> NDArray[np.int64]:
         """Of the payload rows of a line."""
         return self._state.slots.row[line()]
@@ -575,6 +585,8 @@ class JoinEngine:
             "bytes_peak": self._bytes_peak,
             "time_unit": self._binding.time_unit,
         }
+        if self._index_watch is not None:
+            counted["index"] = self._state.lanes.index.tolist()
         return snapshot.dump(
             self.spec, self._state, self._shed, self._schemas, self._payloads, counted
         )
@@ -602,6 +614,10 @@ class JoinEngine:
         self._state, self._shed = snapshot.refill(
             self._state, self._shed, self._binding, self._payloads, saved
         )
+        kinds = saved.counted.get("index")
+        if self._index_watch is not None and kinds is not None:
+            snapshot_checks.check_indexes(kinds, self.spec)
+            self._state = arrays.with_indexes(self._state, kinds)
 
     def resize(self, memory: int | str) -> None:
         """Go on with another budget, in the unit of the first.
