@@ -23,7 +23,7 @@ from tidegate.engine.indexing import IndexWatch, observed
 WINDOW = 500  # tuples of both windows together
 SHARES = (0.995, 0.5, 0.005)  # of the arrivals that are on the first stream, one after the other
 KEYS = 2**30
-PIECES = 5  # pushes for each share
+PIECES = 20  # pushes for each share
 FIXED = ("BB", "NN", "NB", "BN")
 LETTERS = {INDEX_CODES[name]: letter for letter, name in INDEX_NAMES.items()}
 

@@ -33,6 +33,7 @@ from tidegate.engine.indexing import IndexWatch, is_open
 from tidegate.engine.probes import probe_of
 from tidegate.engine.replay import replay
 from tidegate.engine.results import Results
+from tidegate.engine.searching import shares_of, with_search
 from tidegate.engine.snapshot import Saved
 from tidegate.engine.throttling import check_cpu, throttle_stats
 from tidegate.estimators import frequency
@@ -119,6 +120,7 @@ class JoinEngine:
         self._bytes_peak = 0
         # Which arrays were weighed last, and their bytes.
         self._weighed: tuple[Any, Any, bool] | None = None
+        self._searches = shares_of(spec)
         self._index_watch = IndexWatch(spec) if is_open(spec) else None
         self._arrays_bytes = 0
         self._guard = Guard()
@@ -321,6 +323,10 @@ class JoinEngine:
         sizes = [np.zeros(0, np.int64)]
         for stream in sorted(given):
             table, part = given[stream], encoded[stream]
+            flags = with_search(
+                part.matchable, self._searches, self.spec.seed, stream, self._rows_in[stream]
+            )
+            part = part._replace(matchable=flags)
             self._rows_in[stream] += table.num_rows
             kept = kept_rows(part)
             payload = self._payloads[stream]
@@ -430,7 +436,7 @@ class JoinEngine:
         """The loop that serves this join."""
         if self.spec.ties == "instant":
             return instant.run
-        if self._shed is None and in_order.serves(self._state):
+        if self._shed is None and self._searches is None and in_order.serves(self._state):
             return in_order.run
         return arrival.run
 

@@ -124,6 +124,8 @@ def _cpu(spec: JoinSpec) -> str:
         for field in ("comparisons_per_second", "boost", "sample")
     ]
     names = [f"{field} {getattr(spec.cpu, field)}" for field in ("direction", "order")]
+    if spec.cpu.search is not None:
+        names.append(f"search {_value(spec.cpu.search)}")
     return ", ".join([*numbers, *windows, *names])
 
 

@@ -174,6 +174,8 @@ class JoinSpec(ComparedByMeaning):
         _check_streams(self.streams)
         if self.cpu is not None and not isinstance(self.cpu, Cpu):
             raise SpecError(f"cpu {self.cpu!r} is not a CPU budget; give None or tidegate.Cpu(...)")
+        if self.cpu is not None:
+            self.cpu.search_of(self.streams)
         for field, known in _LITERALS.items():
             require_name(getattr(self, field), known, field)
         if not 0 <= require_integer(self.seed, "seed") < 2**63:
