@@ -254,3 +254,18 @@ def test_what_is_heard_changes_the_shares() -> None:
     pool.hear({"tidegate:flat": report([[0, 0], [2010, 1.0]], 5000.0)})
     assert pool.shares() == before  # not worth a change
     assert len(pool.divisions) == 1
+
+
+def test_the_chart_of_the_demonstration() -> None:
+    from tidegate.cli import demo_pool_view
+
+    history = [
+        {"run": run, "join": join, "batch": batch, "share": 100 + batch, "recall": 0.5}
+        for run in ("equal", "pool")
+        for join in ("a", "b")
+        for batch in range(3)
+    ]
+    drawn = demo_pool_view.chart(history)
+    assert len(drawn["vconcat"]) == 2
+    assert len(drawn["data"]["values"]) == 12
+    assert demo_pool_view.svg(history).startswith("<svg")

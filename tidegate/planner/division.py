@@ -51,7 +51,7 @@ def divide(
 
     >>> steep, flat = Seen([(10, 0.9), (100, 1.0)], 50.0), Seen([(100, 1.0)], 50.0)
     >>> divide({"a": {0: steep}, "b": {0: flat}}, 100)
-    {'a': {0: 18}, 'b': {0: 82}}
+    {'a': {0: 10}, 'b': {0: 90}}
     """
     numbers = {name: len(buckets) for name, buckets in joins.items()}
     spare = memory - floor * sum(numbers.values())
