@@ -19,7 +19,7 @@ from tidegate.spec import TidegateError
 
 NAMES = (
     "equi_join", "band_join", "auto_index", "many", "plan", "policies", "memory_flat",
-    "memory_bytes", "optimum", "spark_join", "spark_budget", "spark_long",
+    "memory_bytes", "optimum", "sentinel", "spark_join", "spark_budget", "spark_long",
 )  # fmt: skip
 
 

@@ -25,7 +25,7 @@ from tidegate.spec.policy import is_sampling
 from tidegate.state import shed_arrays
 
 EXAMPLES = int(os.environ.get("TIDEGATE_EXAMPLES", settings().max_examples))
-SOME, FEW = (max(2, EXAMPLES // part) for part in (5, 20))
+SOME = max(6, EXAMPLES // 10)
 
 
 @st.composite
@@ -192,6 +192,8 @@ def test_refusals() -> None:
         tg.JoinEngine(SPEC.replace(memory=None)).resize(5)
     with pytest.raises(tg.TidegateError, match="fixes the tuples of each stream"):
         tg.JoinEngine(SPEC.replace(split=(40, 40))).resize(5)
+    with pytest.raises(tg.TidegateError, match="holds a fixed part of the memory"):
+        tg.JoinEngine(SPEC.replace(memory=500, sentinel=0.1)).resize(5)
     by_bytes = tg.JoinEngine(SPEC.replace(memory="3 MB", policy="prob"))
     by_bytes.push({"left": table})
     before = by_bytes.snapshot()

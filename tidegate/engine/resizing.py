@@ -37,6 +37,11 @@ def resized_spec(spec: JoinSpec, memory: int | str) -> JoinSpec:
             "this join has no budget that could change; give its spec a memory, such as "
             "memory='200 MB'"
         )
+    if spec.sentinel is not None:
+        raise TidegateError(
+            f"sentinel {spec.sentinel!r} holds a fixed part of the memory, so the memory cannot "
+            "change so far; give sentinel=None"
+        )
     if isinstance(memory, str) != isinstance(spec.memory, str):
         unit = "tuples, such as 1000" if spec.memory_bytes is None else "bytes, such as '200 MB'"
         raise TidegateError(f"memory {memory!r} is not in the unit of this join; give {unit}")

@@ -102,6 +102,11 @@ class Pool:
     def spec(self, spec: JoinSpec) -> JoinSpec:
         """The spec of a join in this pool: what its engines may hold at most."""
         check_profiled(spec)
+        if spec.sentinel is not None:
+            raise TidegateError(
+                "a join in a pool has no sentinel so far, and its recall is observed by the pool; "
+                "give sentinel=None"
+            )
         if spec.split_rows is not None:
             raise TidegateError(
                 f"split {spec.split!r} fixes the tuples of each stream, and a pool changes them; "
