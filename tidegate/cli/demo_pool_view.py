@@ -28,7 +28,10 @@ def chart(history: History) -> dict[str, Any]:
     rows = [dict(row) | {"batch": row["batch"] + 1} for row in history]
     base = alt.Chart(alt.Data(values=rows)).mark_line(point=True)
     panels = []
-    for field, title, form in (("recall", "results found", "%"), ("share", "tuples", "~s")):
+    for field, title, form in (
+        ("recall", "results found", "%"),
+        ("share", "tuples it may hold", "~s"),
+    ):
         panel = base.encode(
             x=alt.X("batch:Q", title="micro-batch", axis=alt.Axis(tickMinStep=1)),
             y=alt.Y(f"{field}:Q", title=title, axis=alt.Axis(format=form)),
