@@ -263,17 +263,30 @@ class ShedJoin(NaiveJoin):
             self.leave(victim, "evicted")
         self.alive.append(arrival)
 
+    def resize(self, memory: int) -> None:
+        """Another budget from now on: whoever is worth least goes until it is kept."""
+        self.spec = self.spec.replace(memory=memory)
+        for stream in range(2):
+            while len(self.pool_of(stream)) > self.capacity(stream):
+                victim = self.next_victim(self.pool_of(stream))
+                self.victims.append((victim.stream, victim.row))
+                self.leave(victim, "evicted")
+
+    def next_victim(self, pool: list[Arrival]) -> Arrival:
+        """Who goes although nobody comes."""
+        return self.first_to_go(pool)
+
     # --- the policies ---------------------------------------------------------------------
 
     def weight(self, name: str, other_name: str, default: float) -> float:
         value = self.policy.get(other_name if self.policy.name == "dgl" else name)
         return default if value is None else value
 
-    def first_to_go(self, pool: list[Arrival], arrival: Arrival) -> Arrival:
-        """The first of each stream, then the first of these and the new one."""
+    def first_to_go(self, pool: list[Arrival], *arrival: Arrival) -> Arrival:
+        """The first of each stream, then the first of these and the new one, if there is one."""
         own = [[other for other in pool if other.stream == stream] for stream in range(2)]
         firsts = [min(others, key=self.rank) for others in own if others]
-        return min([*firsts, arrival], key=self.place)
+        return min([*firsts, *arrival], key=self.place)
 
     def place(self, arrival: Arrival) -> Rank:
         """Whoever has the smallest goes; under `split="auto"` in the currency of both streams."""

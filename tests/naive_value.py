@@ -33,10 +33,30 @@ class WatchedJoin(ShedJoin):
         self.paces = [Pace(self.window(stream)) for stream in range(2)]
         self.monitors = []
         for stream in range(2):
-            share = int(self.capacity(stream)) // (2 if spec.split in ("shared", "auto") else 1)
-            limit = min(128.0, share / self.one_in) if share >= 4 else 0.0
             buckets = max(1, -(-self.window(stream) // self.width(stream)))
-            self.monitors.append(Monitors(limit, buckets))
+            self.monitors.append(Monitors(self.limit(stream), buckets))
+
+    def limit(self, stream: int) -> float:
+        """How many monitors a stream may have."""
+        named = self.spec.split in ("shared", "auto")
+        share = int(self.capacity(stream)) // (2 if named else 1)
+        return min(128.0, share / self.one_in) if share >= 4 else 0.0
+
+    def resize(self, memory: int) -> None:
+        """Where there are too many monitors for a smaller budget, they are as all others."""
+        self.spec = self.spec.replace(memory=memory)
+        for stream, monitors in enumerate(self.monitors):
+            before, monitors.limit = monitors.limit, self.limit(stream)
+            own = [a for a in self.alive_of(stream) if a.taken in self.lives]
+            if len(own) > max(1.0, monitors.limit) and monitors.limit < before:
+                for arrival in own:
+                    monitors.end(self.lives.pop(arrival.taken), False)
+        super().resize(memory)
+
+    def next_victim(self, pool: list[Arrival]) -> Arrival:
+        candidates = [other for other in pool if other.taken not in self.lives]
+        self.look_again(candidates)
+        return self.first_to_go(candidates)
 
     def width(self, stream: int) -> int:
         """Twentieths of a window, in whole units."""

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from itertools import pairwise
+from collections.abc import Sequence
+from itertools import pairwise, zip_longest
 from random import Random
 from typing import Any
 
@@ -87,8 +88,9 @@ def beyond_signed(case: Case, schemas: dict[str, pa.Schema]) -> bool:
     return False
 
 
-def check_victims(case: Case) -> ShedJoin:
-    """Engine and twin agree after each push; returns the twin."""
+def check_victims(case: Case, budgets: Sequence[int] = ()) -> ShedJoin:
+    """Engine and twin agree after each push; returns the twin. `budgets` are those that the first
+    pushes are followed by."""
     # A stream whose columns show up late may change the codes of keys; counts of keys that have no
     # retained tuple are lost then, which the twins do not follow.
     schemas = {name: table.schema for push in case.pushes for name, table in push.tables.items()}
@@ -96,10 +98,14 @@ def check_victims(case: Case) -> ShedJoin:
         assume(not beyond_signed(case, schemas))
     engine = tg.JoinEngine(case.spec, schemas)
     twin = twin_of(case.spec, nanoseconds_per_unit(schemas))
-    for push in case.pushes:
+    for push, budget in zip_longest(case.pushes, budgets[: len(case.pushes)]):
         table = engine.push(push.tables, watermark=push.watermark)
         rows = {name: part.to_pylist() for name, part in push.tables.items()}
         expected = twin.push(rows, watermark=push.watermark)
+        if budget is not None:
+            engine.resize(budget)
+            twin.resize(budget)
+            assert engine.stats()["memory_rows"] <= budget == engine.spec.memory
         kept = {
             name: sorted(a.row for a in twin.alive_of(stream))
             for stream, name in enumerate(case.spec.streams)

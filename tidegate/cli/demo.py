@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tidegate.cli import arguments, demo_spark
+from tidegate.cli import arguments, demo_pool, demo_spark
 from tidegate.cli.screen import answer, console, progress_of, say
 from tidegate.spec import JoinSpec, TidegateError
 
@@ -37,12 +38,21 @@ Rows = Annotated[int, typer.Option("--rows", help="Auctions and bids together.")
 Spark = Annotated[
     bool, typer.Option("--spark/--no-spark", help="Run as a Spark pipeline, or the engine alone.")
 ]
+Pool = Annotated[
+    bool, typer.Option("--pool", help="Two Spark queries that share one memory, instead.")
+]
+Chart = Annotated[
+    Path | None,
+    typer.Option("--chart", help="With --pool: write a chart (.svg, .png, .html or .json)."),
+]
 
 
 def demo(
     rows: Rows = 500_000,
     seed: arguments.Seed = 0,
     spark: Spark = True,
+    pool: Pool = False,
+    chart: Chart = None,
     json: arguments.Json = False,
 ) -> None:
     """Join made-up auctions with their bids: exactly, then with a tenth of the memory.
@@ -51,7 +61,13 @@ def demo(
     Examples
       tidegate demo
       tidegate demo --rows 100000 --seed 7 --no-spark --json
+      tidegate demo --pool --chart pool.svg
     """
+    if pool:
+        demo_pool.demo_pool(seed, json, chart)
+        return
+    if chart is not None:
+        raise TidegateError("--chart draws what --pool shows; give both, or leave it out")
     if rows < FEWEST_ROWS:
         raise TidegateError(f"--rows {rows} is too few to see anything; give {FEWEST_ROWS} or more")
     if seed < 0:

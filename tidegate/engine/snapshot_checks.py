@@ -16,6 +16,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from tidegate.binding.spec_records import INDEX_CODES
 from tidegate.compiled.layout import Records
 from tidegate.estimators import frequency, match_rate
 from tidegate.shed import learning
@@ -74,6 +75,17 @@ def check_head(about: Mapping[str, Any], tables: int, is_learned: bool, spec: Jo
     numbers += [count for reasons in rejected for count in reasons.values()]
     require(len(counted["rows_in"]) == len(rejected) == len(spec.streams), "streams are missing")
     require(all(type(n) is int and 0 <= n < 2**63 for n in numbers), "a count is not a count")
+
+
+def check_indexes(kinds: Any, spec: JoinSpec) -> None:
+    """What the windows of a join are searched by, where the join may choose."""
+    known = [INDEX_CODES[kind] for kind in ("nested-loop", "btree", "ttree")]
+    require(
+        isinstance(kinds, list)
+        and len(kinds) == len(spec.streams)
+        and all(type(kind) is int and kind in known for kind in kinds),
+        f"its indexes are {kinds!r}",
+    )
 
 
 def check_table(table: pa.Table, notes: Mapping[str, Any]) -> None:

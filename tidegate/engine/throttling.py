@@ -10,7 +10,7 @@ from tidegate.throttle.throttle_records import Throttle
 
 def check_cpu(spec: JoinSpec) -> None:
     """An error if this version cannot run such a join under its CPU budget."""
-    if spec.cpu is None:
+    if spec.cpu is None or not spec.cpu.has_fuel:
         return
     if len(spec.streams) != 2:
         raise TidegateError("cpu is given, but CPU budgets join two streams so far; give cpu=None")

@@ -11,12 +11,14 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from tidegate.spark.operator import window_join
+    from tidegate.spark.pool import Pool
     from tidegate.spark.readback import StoredBucket, read_state
     from tidegate.spark.reports import JoinMetrics, metrics, prometheus
     from tidegate.spark.session import configure
 
 _LAZY = {
     "JoinMetrics": "reports",
+    "Pool": "pool",
     "StoredBucket": "readback",
     "configure": "session",
     "metrics": "reports",
@@ -26,7 +28,7 @@ _LAZY = {
 }
 
 __all__ = [
-    "JoinMetrics", "StoredBucket", "configure", "metrics", "prometheus", "read_state",
+    "JoinMetrics", "Pool", "StoredBucket", "configure", "metrics", "prometheus", "read_state",
     "window_join",
 ]  # fmt: skip
 

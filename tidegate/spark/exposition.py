@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 # Numbers that describe now instead of counting since the beginning, and their highest values.
-GAUGES = ("alive", "memory_rows", "memory_bytes", "state_bytes", "state_pushes")
+GAUGES = ("alive", "memory_rows", "memory_bytes", "memory_budget", "state_bytes", "state_pushes")
 PEAKS = ("memory_rows_peak", "memory_bytes_peak")
 
 # What each number says. A name that is not here is one reason for which rows were rejected.
@@ -33,12 +33,14 @@ HELP: dict[str, str] = {
     "memory_rows_peak": "The most rows that were ever in memory.",
     "memory_bytes": "Bytes in memory now.",
     "memory_bytes_peak": "The most bytes that were ever in memory.",
+    "memory_budget": "Tuples or bytes that the join may hold now, where a pool says so.",
     "state_bytes": "Bytes of the stored state: snapshot and log.",
     "state_pushes": "Micro-batches in the log of the stored state.",
     "engine_builds": "Engines that were rebuilt from the stored state.",
     "seconds_pack": "Seconds spent packing rows.",
     "seconds_decode": "Seconds spent reading packed rows.",
     "seconds_engine": "Seconds spent joining.",
+    "seconds_profile": "Seconds spent observing recall, in a pool.",
     "seconds_state": "Seconds spent on the stored state.",
     "seconds_deliver": "Seconds until Spark had taken the results.",
 }

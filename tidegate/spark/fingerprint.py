@@ -37,15 +37,15 @@ LONGEST_TEXT = 300
 _PLAIN = (bool, int, float, complex, str, bytes, type(None))
 
 
-def describe(spec: JoinSpec, schemas: Sequence[pa.Schema]) -> dict[str, str]:
-    """Describe a join by field, in normal form."""
+def describe(spec: JoinSpec, schemas: Sequence[pa.Schema], in_pool: bool = False) -> dict[str, str]:
+    """Describe a join by field, in normal form. The size of a pool may change, its unit not."""
     described = {
         "streams": ", ".join(map(repr, spec.streams)),
         "on": " and ".join(map(_predicate, spec.predicates)),
         "time": _by_stream(spec, [repr(name) for name in spec.time_columns]),
         "within": _by_stream(spec, [window_text(window) for window in spec.windows]),
         "lateness": window_text(spec.lateness_window),
-        "memory": _memory(spec),
+        "memory": _pooled(spec) if in_pool else _memory(spec),
         "split": _split(spec),
         "policy": _policy(spec.policy_choice),
         "importance": _by_stream(spec, [repr(name) for name in spec.importance_columns or ()]),
@@ -100,6 +100,10 @@ def _memory(spec: JoinSpec) -> str:
     return "none" if spec.memory_bytes is None else bytes_text(spec.memory_bytes)
 
 
+def _pooled(spec: JoinSpec) -> str:
+    return f"a pool in {'tuples' if spec.memory_bytes is None else 'bytes'}"
+
+
 def _split(spec: JoinSpec) -> str:
     if spec.split_rows is not None:
         return _by_stream(spec, [f"{count} tuples" for count in spec.split_rows])
@@ -120,6 +124,8 @@ def _cpu(spec: JoinSpec) -> str:
         for field in ("comparisons_per_second", "boost", "sample")
     ]
     names = [f"{field} {getattr(spec.cpu, field)}" for field in ("direction", "order")]
+    if spec.cpu.search is not None:
+        names.append(f"search {_value(spec.cpu.search)}")
     return ", ".join([*numbers, *windows, *names])
 
 

@@ -25,7 +25,9 @@ from tidegate.spark.code import ship_code
 from tidegate.spark.delivery import Delivery
 from tidegate.spark.fingerprint import describe
 from tidegate.spark.inputs import WATERMARK_KEY, Inputs, key_columns, read_inputs
+from tidegate.spark.ledger import PoolShare
 from tidegate.spark.packing import PACKED_SPARK, Packer
+from tidegate.spark.pool import Pool
 from tidegate.spark.processor import JoinPlan
 from tidegate.spark.reports import BatchReports, observed, remember_batch
 from tidegate.spark.routing import Routing, bucket_spec, quoted
@@ -57,6 +59,7 @@ def window_join(
         column, or the spec a `lateness`, which then becomes the watermark's delay.
     spec, options
         A `JoinSpec`, or its fields as keywords (`on=`, `time=`, `within=`, `memory=`, ...).
+        `memory` may be a `tidegate.Pool` that several streaming joins share, also beside a spec.
     name
         What the join is called in the metrics, where a query has several.
     result_time
@@ -85,8 +88,16 @@ def window_join(
     ...     impressions.withWatermark("ts", "1 minute"), clicks.withWatermark("ts", "1 minute"),
     ...     on="ad_id", time="ts", within="10 minutes", memory="200 MB")
     """
+    pool = options.pop("memory") if isinstance(options.get("memory"), Pool) else None
     frames, wish = _read_arguments(sources, spec, options)
+    if pool is not None:
+        wish = pool.spec(wish)
     inputs = read_inputs(frames, wish, max_ahead)
+    if pool is not None and not inputs.streaming:
+        raise TidegateError(
+            "a pool divides its memory while queries run, and these DataFrames are not streaming; "
+            "give the join a memory of its own"
+        )
     schema = spark_schema(inputs)
     if result_time is not None and result_time in schema.names:
         raise TidegateError(
@@ -97,7 +108,8 @@ def window_join(
     # The name of an unnamed join: random, since one query may have several.
     called = name or f"#{uuid.uuid4().hex}"
     if inputs.streaming:
-        joined = _streaming(inputs, schema, routing, called)
+        share = None if pool is None else pool.take_in(name, inputs.frames[0].sparkSession)
+        joined = _streaming(inputs, schema, routing, called, share)
         return _with_result_time(joined, inputs, schema, result_time)
     reports = BatchReports(called)
     joined = _batch(inputs, schema, routing, reports)
@@ -185,7 +197,9 @@ def _packed(inputs: Inputs, routing: Routing) -> DataFrame:
     return functools.reduce(lambda above, below: above.union(below), packed)
 
 
-def _streaming(inputs: Inputs, schema: T.StructType, routing: Routing, name: str) -> DataFrame:
+def _streaming(
+    inputs: Inputs, schema: T.StructType, routing: Routing, name: str, share: PoolShare | None
+) -> DataFrame:
     spec = inputs.spec
     check_streaming(inputs.frames[0].sparkSession)
     operator, delivery = uuid.uuid4().hex, Delivery.of(schema)
@@ -196,9 +210,10 @@ def _streaming(inputs: Inputs, schema: T.StructType, routing: Routing, name: str
         routing=routing,
         clocked=inputs.delay is not None,
         operator=operator,
-        origin=describe(spec, [arrow[stream] for stream in spec.streams]),
+        origin=describe(spec, [arrow[stream] for stream in spec.streams], share is not None),
         delivery=delivery,
         code=ship_code(inputs.frames[0].sparkSession),
+        share=share,
     )
     joined = (
         _packed(inputs, routing)

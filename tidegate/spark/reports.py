@@ -127,8 +127,9 @@ def report_text(
     hot: Mapping[str, int],
     examples: Sequence[str],
     warnings: Sequence[str],
+    recall: Mapping[str, Any] | None = None,
 ) -> str:
-    """All numbers of a bucket, as the text that travels to the driver."""
+    """All numbers of a bucket, and in a pool its recall curve, as text for the driver."""
     return json.dumps(
         {
             "bucket": bucket,
@@ -138,6 +139,7 @@ def report_text(
             "examples": list(examples),
             "warnings": list(warnings),
         }
+        | ({} if recall is None else {"recall": dict(recall)})
     )
 
 
@@ -168,7 +170,7 @@ def metrics(source: StreamingQuery | DataFrame, name: str | None = None) -> Join
             if key.startswith(PREFIX):
                 batch = int(progress["batchId"])
                 known = found.setdefault(key.removeprefix(PREFIX), {})
-                known.update({report["bucket"]: report for report in _reports(row)})
+                known.update({report["bucket"]: report for report in reports_in(row)})
     query = str(source.name or source.id)
     if not found:
         return JoinMetrics(query=query, join=name or UNNAMED)
@@ -189,7 +191,7 @@ def shown_name(key: str) -> str:
     return UNNAMED if key.startswith("#") else key
 
 
-def _reports(row: Any) -> Iterator[dict[str, Any]]:
+def reports_in(row: Any) -> Iterator[dict[str, Any]]:
     """The reports in an observed row, which Spark Connect writes as values beside a schema."""
     fields = row if isinstance(row, dict) else row.asDict()
     found = fields["reports"] if "reports" in fields else fields["values"][0]
@@ -214,7 +216,7 @@ class BatchReports:
         if self._waiting is not None:
             self._waiting.join(SECONDS_TO_WAIT)
             self._waiting = self._waiting if self._waiting.is_alive() else None
-        return list(_reports(self._found)) if self._found else []
+        return list(reports_in(self._found)) if self._found else []
 
     def _wait(self) -> None:
         deadline = time.monotonic() + SECONDS_TO_WAIT

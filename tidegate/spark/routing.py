@@ -236,7 +236,7 @@ def bucket_spec(spec: JoinSpec, bucket: int, buckets: int) -> JoinSpec:
         changes["memory"] = sum(parts) + slack
         if parts:
             changes["split"] = tuple(parts)
-    if spec.cpu is not None:
+    if spec.cpu is not None and spec.cpu.comparisons_per_second is not None:
         rate = spec.cpu.comparisons_per_second / buckets
         changes["cpu"] = dataclasses.replace(spec.cpu, comparisons_per_second=rate)
     return spec.replace(**changes)

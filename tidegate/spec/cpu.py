@@ -7,7 +7,7 @@ that its `to_dict` gives.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Literal
@@ -21,6 +21,7 @@ from tidegate.spec.options import (
     refuse_unknown,
 )
 from tidegate.spec.plain import FrozenDict, SpecError, from_plain, register
+from tidegate.spec.predicates import per_stream
 from tidegate.spec.units import Window, parse_window, require_name, require_number
 
 _NAMES = {
@@ -40,7 +41,7 @@ class Cpu(ComparedByMeaning):
 
     comparisons_per_second
         How many comparisons may be made per second of event time (per unit of integer times); 0 or
-        more. Up to one adaptation period of it is saved up.
+        more. Up to one adaptation period of it is saved up. None does not count them.
     adapt_every
         Duration or integer between two adaptations; None takes a quarter of the longest window.
     boost
@@ -58,15 +59,21 @@ class Cpu(ComparedByMeaning):
         How fuel is split between the two join directions: "adaptive" compares the segments of both
         windows with each other, "better-first" fills the window that yields more before the other,
         "even" processes the same share of both.
+    search
+        Share, 0 to 1 inclusive, of the arrivals that look for partners, drawn at random; one
+        number or a dict by stream. All arrivals are retained, so those that do not look are found
+        by others (kang2003, section 5.2.1). None: all look. Without comparisons_per_second it is
+        the only limit, and serves any windows and indexes; `Plan.apply` says what to give.
     """
 
-    comparisons_per_second: float
+    comparisons_per_second: float | None = None
     adapt_every: Any = None
     boost: float = 1.2
     sample: float = 0.1
     basic_window: Any = None
     direction: Literal["adaptive", "better-first", "even"] = "adaptive"
     order: Literal["learned", "youngest"] = "learned"
+    search: Any = None
 
     def __post_init__(self) -> None:
         freeze_fields(self)
@@ -75,7 +82,11 @@ class Cpu(ComparedByMeaning):
             "boost": (1.0, math.inf),
             "sample": (0.0, 1.0),
         }
+        if self.comparisons_per_second is None and self.search is None:
+            raise SpecError("cpu limits nothing; give comparisons_per_second= or search=")
         for field, (low, high) in ranges.items():
+            if getattr(self, field) is None and field == "comparisons_per_second":
+                continue
             value = require_number(getattr(self, field), f"cpu: {field}")
             if not low <= value <= high:
                 most = f" and at most {high:g}" if high < math.inf else ""
@@ -88,6 +99,21 @@ class Cpu(ComparedByMeaning):
             if window is not None and window.size == 0:
                 raise SpecError(f"cpu: {field} {getattr(self, field)!r} is 0; give more than 0")
 
+    @property
+    def has_fuel(self) -> bool:
+        """Whether comparisons are counted."""
+        return self.comparisons_per_second is not None
+
+    def search_of(self, streams: Sequence[str]) -> tuple[float, ...] | None:
+        """The share of each stream's arrivals that look for partners; None where all do."""
+        if self.search is None:
+            return None
+        shares = per_stream("cpu: search", self.search, tuple(streams))
+        for share in shares:
+            if not 0.0 <= require_number(share, "cpu: search") <= 1.0:
+                raise SpecError(f"cpu: search {share!r} is out of range; give 0 to 1")
+        return tuple(float(share) for share in shares)
+
     @cached_property
     def windows(self) -> Mapping[str, Window | None]:
         """`adapt_every` and `basic_window` in normal form."""
@@ -99,7 +125,7 @@ class Cpu(ComparedByMeaning):
 
     def _meaning(self) -> tuple[Any, ...]:
         numbers = (self.comparisons_per_second, self.boost, self.sample)
-        return (*numbers, self.order, self.direction, *self.windows.values())
+        return (*numbers, self.order, self.direction, self.search, *self.windows.values())
 
     def to_dict(self) -> dict[str, Any]:
         """Return the budget as a dict that JSON can hold."""
