@@ -16,6 +16,7 @@ about what there is, it is near 0. The recall is X / Y.
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from typing import NamedTuple
 
 import numpy as np
@@ -24,6 +25,12 @@ from numpy.typing import NDArray
 FEWEST = 30.0  # tuples of the sample, weighed by their results: with fewer nothing is said
 _NORMAL_95 = 1.959964
 MOMENTS = 6
+_NAMES = ("exact", "kept", "exact_squares", "products", "kept_squares", "all_squares")
+# What is measured, what the join has counted of it, and what the sums are called in `stats()`.
+MEASURES = (
+    ("recall", "rows_out", "sentinel"),
+    ("importance_recall", "importance_out", "sentinel_importance"),
+)
 
 
 class Recall(NamedTuple):
@@ -67,6 +74,37 @@ def recall_of(sums: NDArray[np.float64], given_out: float) -> Recall | None:
     low, high = _bounds(lost, total - given_out, variance, effective)
     share = given_out / (given_out + lost)
     return Recall(share, given_out / (given_out + high), given_out / (given_out + low), total)
+
+
+def described(name: str, found: Recall | None) -> dict[str, int | float]:
+    """A recall as numbers by name; none where it is not known."""
+    if found is None:
+        return {}
+    return {name: found.share, f"{name}_low": found.low, f"{name}_high": found.high}
+
+
+def named_sums(prefix: str, sums: NDArray[np.float64]) -> dict[str, int | float]:
+    """The sums as numbers by name; those of several samples add up."""
+    return {f"{prefix}_{name}": float(n) for name, n in zip(_NAMES, sums, strict=True)}
+
+
+def of_total(total: Mapping[str, float]) -> dict[str, int | float]:
+    """The recall of joins whose numbers were added up, such as the buckets of one join."""
+    found: dict[str, int | float] = {}
+    for name, given_out, prefix in MEASURES:
+        if f"{prefix}_{_NAMES[0]}" not in total:
+            continue
+        sums = np.array([total[f"{prefix}_{moment}"] for moment in _NAMES])
+        if total["evicted"] + total["refused"] == 0:
+            found |= described(name, Recall(1.0, 1.0, 1.0, total[given_out]))
+        else:
+            found |= described(name, recall_of(sums, total[given_out]))
+    return found
+
+
+def is_of_one_sample(name: str) -> bool:
+    """Is this number of a sentinel true for one sample only, so that it cannot be added up?"""
+    return "recall" in name or name == "sentinel_rate"
 
 
 def _bounds(lost: float, raw: float, variance: float, effective: float) -> tuple[float, float]:

@@ -316,21 +316,16 @@ class Sentinel:
             return known
         given_out = _given_out(state) - self._given_out[_WHOLE]
         sums = self._sums()[_WHOLE]
-        names = ["recall", "importance_recall"][: 2 if self._record[0].has_importance else 1]
-        for at, name in enumerate(names):
+        measures = interval.MEASURES[: 2 if self._record[0].has_importance else 1]
+        for at, (name, _, prefix) in enumerate(measures):
+            known |= interval.named_sums(prefix, sums[at])
             if not _has_lost(state):
                 known |= {name: 1.0, f"{name}_low": 1.0, f"{name}_high": 1.0}
                 continue
-            known |= _described(name, interval.recall_of(sums[at], float(given_out[at])))
+            known |= interval.described(name, interval.recall_of(sums[at], float(given_out[at])))
             recent = interval.recall_of(self._last[at], float(self._last_given_out[at]))
-            known |= _described(f"{name}_recent", recent)
+            known |= interval.described(f"{name}_recent", recent)
         return known
-
-
-def _described(name: str, found: interval.Recall | None) -> dict[str, int | float]:
-    if found is None:
-        return {}
-    return {name: found.share, f"{name}_low": found.low, f"{name}_high": found.high}
 
 
 def _has_lost(state: State) -> bool:
