@@ -94,7 +94,10 @@ def test_as_its_twin(options: dict[str, Any], cuts: int) -> None:
         )
         expected = [
             interval.moments(*(np.array([getattr(w, n) for w in found]) for n in names))
-            for names in (("exact", "kept", "rate"), ("exact_worth", "kept_worth", "rate"))
+            for names in (
+                ("exact", "kept", "count", "rate"),
+                ("exact_worth", "kept_worth", "count", "rate"),
+            )
         ]
         measures = 2 if spec.importance_columns else 1
         np.testing.assert_allclose(sums_of(engine)[:measures], expected[:measures], rtol=1e-9)

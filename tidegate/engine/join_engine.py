@@ -488,10 +488,11 @@ class JoinEngine:
         """The loop that serves this join."""
         if self.spec.ties == "instant":
             return instant.run
-        if self._shed is None and self._searches is None and in_order.serves(self._state):
-            return in_order.run
-        if self._shed is None and in_order_many.serves(self._state, self._probe.way):
-            return in_order_many.run
+        if self._shed is None and self._searches is None:
+            if in_order.serves(self._state):
+                return in_order.run
+            if in_order_many.serves(self._state, self._probe.way):
+                return in_order_many.run
         return arrival.run
 
     def _candidates(self) -> dict[str, NDArray[Any]]:

@@ -56,6 +56,8 @@ def describe(spec: JoinSpec, schemas: Sequence[pa.Schema], in_pool: bool = False
         "bad_rows": spec.bad_rows,
         "seed": str(spec.seed),
     }
+    if spec.sentinel is not None:
+        described["sentinel"] = _value(spec.sentinel)
     for name, schema in zip(spec.streams, schemas, strict=True):
         described[f"columns of {name!r}"] = ", ".join(f"{f.name!r} {f.type}" for f in schema)
     return {name: _bounded(text) for name, text in described.items()}

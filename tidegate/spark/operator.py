@@ -20,6 +20,7 @@ from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql import types as T  # noqa: N812
 
 from tidegate.binding.result_schema import result_schema
+from tidegate.engine import check_supported
 from tidegate.spark.batch import BatchJoin
 from tidegate.spark.code import ship_code
 from tidegate.spark.delivery import Delivery
@@ -123,10 +124,12 @@ def _check_budget(inputs: Inputs, routing: Routing) -> None:
     layout = routing.layout(int(partitions or "200"))
     for sentence in layout.warnings(inputs.spec):
         LOG.warning("%s", sentence)
+    smallest = bucket_spec(inputs.spec, layout.buckets - 1, layout.buckets)
+    if inputs.spec.sentinel is not None:
+        check_supported(smallest)
     if inputs.spec.memory_bytes is not None:
         from tidegate.engine import JoinEngine  # It knows what an engine needs at least.
 
-        smallest = bucket_spec(inputs.spec, layout.buckets - 1, layout.buckets)
         JoinEngine(smallest, inputs.arrow_schemas)
 
 
