@@ -140,12 +140,15 @@ class Budget:
     # --- Algorithm 3 -----------------------------------------------------------------------
 
     def window_of(self, side: int, now: int, time: int) -> int:
+        """As many as there are basic windows if the tuple is older than all of them."""
         j = now // self.basic - time // self.basic
-        return min(max(j, 0), len(self.sides[side]) - 1)
+        return min(max(j, 0), len(self.sides[side]))
 
     def is_asked(self, side: int, now: int, time: int) -> bool:
         """Whether a tuple is in the youngest part of its basic window that the plan asks for."""
         j = self.window_of(side, now, time)
+        if j == len(self.sides[side]):
+            return False
         share = self.sides[side][j].share
         if share in (0.0, 1.0):
             return share == 1.0
@@ -265,8 +268,17 @@ class NaiveCpuJoin(NaiveJoin):
             lengths,
             -(-max(1, *lengths) // 20) if basic is None else length(basic) // nanoseconds,
             -(-max(1, *lengths) // 4) if every is None else length(every) // nanoseconds,
-            spec.cpu.comparisons_per_second / second,
+            2.0**60 if spec.cpu.keep_up else (spec.cpu.comparisons_per_second or 0.0) / second,
         )
+        self.second = second
+        self.newest = [-math.inf, -math.inf]  # of the tuples that were ever retained
+
+    def set_fuel(self, per_second: float) -> None:
+        """So many comparisons per second of event time from now on."""
+        budget = self.budget
+        budget.rate = per_second / self.second
+        budget.most = budget.rate * budget.every
+        budget.fuel = min(budget.fuel, budget.most)
 
     def take(self, arrival: Arrival) -> list[Result]:
         """Expire, probe what the budget allows, admit."""
@@ -275,7 +287,23 @@ class NaiveCpuJoin(NaiveJoin):
         self.expire_by_time()
         results = self.probe(arrival) if can_match(self.spec, arrival) else []
         self.admit(arrival)
+        if arrival in self.alive:
+            self.newest[arrival.stream] = max(self.newest[arrival.stream], arrival.time)
         return results
+
+    def candidates(self, side: int, time: int) -> list[Arrival]:
+        """What is retained, in the order in which the engine looks at it.
+
+        Without an index basic window by basic window, the oldest first, unless the arrival comes
+        behind a younger basic window.
+        """
+        found, basic = self.alive_of(side), self.budget.basic * self.nanoseconds
+        if (
+            index_of(self.spec, side) == "nested-loop"
+            and time // basic >= self.newest[side] // basic
+        ):
+            found.sort(key=lambda x: x.time // basic)
+        return found
 
     def probe(self, arrival: Arrival) -> list[Result]:
         assert self.clock is not None
@@ -288,15 +316,15 @@ class NaiveCpuJoin(NaiveJoin):
         planned = budget.fraction if spare and not sampled else 1.0
         likely = budget.cpu.sample * budget.fraction
         weight = (1 - likely) / likely if sampled and not spare else 0.0
+        found = self.candidates(side, arrival.time)
         costs = [
-            (x.time // self.nanoseconds, comparisons_with(self.spec, arrival, x))
-            for x in self.alive_of(side)
+            (x.time // self.nanoseconds, comparisons_with(self.spec, arrival, x)) for x in found
         ]
         budget.stood[side] += weight
         budget.others[side] += 0.0 if sampled or spare else 1.0
         looked_at, whole = budget.choose(side, now, sampled or spare, planned, costs)
         results = []
-        for x, is_looked_at in zip(self.alive_of(side), looked_at, strict=True):
+        for x, is_looked_at in zip(found, looked_at, strict=True):
             pools = [[arrival], [x]] if stream == 0 else [[x], [arrival]]
             for result in self.combine(pools) if is_looked_at else ():
                 time = x.time // self.nanoseconds

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from tidegate.binding.spec_records import INVERTED, NESTED_LOOP
+from tidegate.binding.spec_records import INVERTED
 from tidegate.compiled.kernel import part, step
 from tidegate.estimate.importance import combined
 from tidegate.index import hash_table
@@ -26,7 +26,6 @@ from tidegate.state.indexes import candidates
 from tidegate.state.join_state import MATCHES
 from tidegate.throttle import fuel, ring, selection, shares
 from tidegate.throttle.throttle_records import NOT_TAKEN
-from tidegate.windows.lifetime import NOT_INDEXED
 
 _SAMPLING = np.uint64(0xA0761D6478BD642F)  # draws of their own, not those of the policy `random`
 
@@ -67,10 +66,10 @@ def within_budget(state, throttle, arrivals, work, stream, arrival):
         made = selection.choose(throttle, side, planned)
         count = meet_postings(state, throttle, arrivals, work, side, arrival)
         visits = arrivals.spans[arrival, 0, 1]
-    elif state.lanes[side].index == NESTED_LOOP and not state.gate[0].takes_late:
-        see_stretches(state, throttle, side, time)
+    elif throttle.sides[side].linked and not is_behind(state, throttle, side, time):
+        see_chains(state, throttle, side, time)
         made = selection.choose(throttle, side, planned)
-        count = meet_stretches(state, throttle, work, side, time)
+        count = meet_chains(state, throttle, work, side, time)
         visits = 0
     else:
         count, _, visits = candidates(state, arrivals, work, stream, arrival)
@@ -95,84 +94,76 @@ def keep_taken(state, throttle, work, side, time, count):
 
 # --- the nested loop ---------------------------------------------------------------------
 
-# A line without late tuples is in order of time: a basic window is a stretch of it, whose tuples
-# are counted already (`ring`). What is not looked at is not touched.
+# The tuples of a basic window are counted and chained (`ring`), in order of arrival. What is not
+# looked at is not touched. Candidates come in order of time, basic window by basic window.
+
+
+@step
+def is_behind(state, throttle, side, time):
+    """Does an arrival come after tuples of the opposite stream that are a basic window younger?"""
+    basic = throttle.tank[0].basic
+    return time // basic < state.lanes[side].newest // basic
 
 
 @part
-def see_stretches(state, throttle, side, time):
-    """Count the tuples of each basic window."""
+def see_chains(state, throttle, side, time):
+    """Count the tuples of each basic window, and those that are asked for."""
     basic = throttle.tank[0].basic
-    segment = time // basic
     for window in range(throttle.sides[side].windows):
         look = throttle.looks[window]
-        number = throttle.held[side, ring.place_of(throttle, segment - window)]
-        if look.first == selection.FROM_ALL:
+        segment = time // basic - window
+        place = ring.place_of(throttle, segment)
+        look.node = throttle.chains[place, side, hash_table.OLDEST]
+        number = np.int64(throttle.held[side, place])
+        if not throttle.tank[0].fits:
+            number, _ = from_offset(state, throttle, side, segment, 0)
+        if look.first <= 0:
             look.asked = number
-        elif look.first >= basic or number == 0:
-            look.passed = number
-        else:
-            start = (segment - window) * basic
-            position = first_from(state, side, start + look.first)
-            look.asked = count_until(state, side, position, start + basic)
-            look.passed = number - look.asked
+        elif look.first < basic and number > 0:
+            look.asked, look.node = from_offset(state, throttle, side, segment, look.first)
+        look.passed = number - look.asked
 
 
 @part
-def meet_stretches(state, throttle, work, side, time):
-    """Write the tuples of the basic windows that are taken, the oldest first; returns how many."""
-    lane = state.lanes[side]
+def from_offset(state, throttle, side, segment, offset):
+    """How many tuples of a basic window are not before an offset, and the first to arrive of them.
+
+    Where nobody came late a chain is in order of time, and its older part is not touched.
+    """
     basic = throttle.tank[0].basic
-    position = np.int64(-1)  # where the next basic window begins, if that is known
+    place = ring.place_of(throttle, segment)
+    oldest = throttle.chains[place, side, hash_table.OLDEST]
+    node = throttle.chains[place, side, hash_table.NEWEST]
+    ordered = throttle.tank[0].fits and state.pool[0].late == 0
+    count, first = 0, np.int64(-1)
+    while node >= 0:
+        time = state.slots[node].time
+        if time // basic == segment and time % basic >= offset:
+            count += 1
+            first = np.int64(node)
+        elif ordered:
+            break
+        node = np.int32(-1) if node == oldest else state.slots[node].older
+    return count, first
+
+
+@part
+def meet_chains(state, throttle, work, side, time):
+    """Write the tuples of the basic windows that are taken, the oldest first; returns how many."""
+    basic = throttle.tank[0].basic
     count = 0
     for window in range(throttle.sides[side].windows - 1, -1, -1):
         look = throttle.looks[window]
         if look.taken == NOT_TAKEN or look.asked == 0:
-            position = np.int64(-1)
             continue
         start = (time // basic - window) * basic
-        if position < 0 or look.first > 0:
-            position = first_from(state, side, start + max(0, look.first))
-        while position < lane.end:
-            slot = state.lines[position]
-            if slot >= 0:
-                if state.slots[slot].time >= start + basic:
-                    break
-                if state.slots[slot].older != NOT_INDEXED:
-                    work.found[count] = slot
-                    count += 1
-            position += 1
-    return count
-
-
-@part
-def first_from(state, side, time):
-    """The first position in the line of a stream from which on tuples are not before `time`."""
-    low, high = state.lanes[side].begin, state.lanes[side].end
-    while low < high:
-        middle = (low + high) // 2
-        at = middle
-        while at < high and state.lines[at] < 0:
-            at += 1
-        if at < high and state.slots[state.lines[at]].time < time:
-            low = at + 1
-        else:
-            high = middle
-    return low
-
-
-@part
-def count_until(state, side, position, time):
-    """How many tuples that can match stand from a position on, before `time`."""
-    count = 0
-    while position < state.lanes[side].end:
-        slot = state.lines[position]
-        if slot >= 0:
-            if state.slots[slot].time >= time:
-                break
-            if state.slots[slot].older != NOT_INDEXED:
+        node = look.node
+        while node >= 0:
+            offset = state.slots[node].time - start
+            if max(0, look.first) <= offset < basic:
+                work.found[count] = node
                 count += 1
-        position += 1
+            node = np.int64(state.slots[node].newer)
     return count
 
 

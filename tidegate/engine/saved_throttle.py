@@ -20,6 +20,8 @@ _NOT_SAVED = {
     "window",
     "period",
     "weight",
+    "linked",
+    "fits",
 }  # from the spec, or from other numbers
 
 

@@ -33,6 +33,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
@@ -202,7 +203,7 @@ class BucketStore:
         for push, entry in read_log(meta, self._get):
             with reading(entry.end - 1):
                 tables = push.tables(self._spec.streams)
-            for _ in engine.results(tables, watermark=push.watermark):
+            for _ in engine.results(tables, watermark=push.watermark, fuel=push.fuel):
                 pass
             resident.entries.append(entry)
         return resident
@@ -284,7 +285,10 @@ def write_frames(push: Push, expires: int | None) -> list[bytes]:
                 size = 0
             groups[-1].append((stream, blob))
             size += len(blob)
-    notes = {"frames": len(groups), "watermark": push.watermark, "expires": expires}
+    notes: dict[str, Any] = {"frames": len(groups)}
+    notes |= {"watermark": push.watermark, "expires": expires}
+    if push.fuel is not None:
+        notes["fuel"] = push.fuel
     return [_frame(group, notes) for group in groups]
 
 
@@ -314,7 +318,7 @@ def read_log(meta: Meta, segment: Callable[[int], bytes]) -> Iterator[tuple[Push
             if not 1 <= notes["frames"] <= meta.end - end:
                 raise ValueError(f"a push of {notes['frames']} frames")
             frames += [segment(end + further) for further in range(1, notes["frames"])]
-            push = Push(_blobs(frames), _moment(notes["watermark"]))
+            push = Push(_blobs(frames), _moment(notes["watermark"]), _fuel(notes.get("fuel")))
             entry = Entry(end + len(frames), sum(map(len, frames)), _moment(notes["expires"]))
         end = entry.end
         yield push, entry
@@ -324,6 +328,12 @@ def _moment(number: Any) -> int | None:
     if number is not None and not (type(number) is int and abs(number) < 2**63):
         raise ValueError(f"{number!r} is no time")
     return number
+
+
+def _fuel(number: Any) -> float | None:
+    if number is not None and not (type(number) in (int, float) and 0 <= number < math.inf):
+        raise ValueError(f"{number!r} is no fuel")
+    return None if number is None else float(number)
 
 
 def _blobs(frames: Sequence[bytes]) -> dict[int, list[Any]]:

@@ -48,11 +48,13 @@ class Entry(NamedTuple):
 class Push:
     """What a micro-batch brings to a bucket: the blobs of each stream, in order, and the clock.
 
-    `watermark` is in microseconds, None where the engine keeps its own clock.
+    `watermark` is in microseconds, None where the engine keeps its own clock. `fuel` is what the
+    engine may compare from here on, per second of event time; None where that does not change.
     """
 
     blobs: Mapping[int, Sequence[Any]]
     watermark: int | None
+    fuel: float | None = None
 
     def tables(self, streams: Sequence[str]) -> dict[str, pa.Table]:
         """Read the rows, by stream name, as the engine takes them."""
@@ -96,7 +98,7 @@ class Resident:
         tables = push.tables(self.streams)
         seconds = {"seconds_decode": time.perf_counter() - began, "seconds_engine": 0.0}
         before = self.engine.stats()
-        results = self.engine.results(tables, watermark=push.watermark)
+        results = self.engine.results(tables, watermark=push.watermark, fuel=push.fuel)
         piece: pa.Table | None = None
         while True:
             began = time.perf_counter()

@@ -92,7 +92,7 @@ class There:
         blobs = [blob for blobs in push.blobs.values() for blob in blobs]
         order = {
             "do": "take", "streams": streams, "watermark": push.watermark, "entry": entry,
-            "forget_before": forget_before,
+            "forget_before": forget_before, "fuel": push.fuel,
         }  # fmt: skip
         answer, piece = self._ask(order, blobs)
         while piece:
@@ -304,7 +304,8 @@ def _send_results(
     for stream, blob in zip(order["streams"], blobs, strict=True):
         grouped.setdefault(stream, []).append(blob)
     entry = None if order["entry"] is None else Entry(*order["entry"])
-    taking = resident.take(Push(grouped, order["watermark"]), entry, order["forget_before"])
+    push = Push(grouped, order["watermark"], order["fuel"])
+    taking = resident.take(push, entry, order["forget_before"])
     while True:
         try:
             piece = next(taking)

@@ -68,8 +68,8 @@ class JoinMetrics:
 
     Counters are those of `JoinEngine.stats()`, summed. In a grid join a row lies in several
     buckets and `rows_in` counts its copies, as the budget does; `rows_read` counts it once. A
-    total peak is the sum of the buckets' peaks, an upper bound. `batch` is -1 before the first
-    micro-batch, and 0 for a batch join that has run.
+    total peak is the sum of the buckets' peaks, an upper bound; `cpu_fraction` is their mean.
+    `batch` is -1 before the first micro-batch, and 0 for a batch join that has run.
     """
 
     batch: int = -1
@@ -253,6 +253,8 @@ def summarise(
     for stats in buckets.values():
         for name, value in stats.items():
             total[name] = total[name] + value if name in total else value
+    if "cpu_fraction" in total:
+        total["cpu_fraction"] /= len(buckets)
     hot = max(
         ((rows, key) for report in reports.values() for key, rows in report["hot"].items()),
         default=(0, ""),

@@ -3,7 +3,8 @@
 Law: a tuple x belongs to basic window `now // b - x.time // b` of its window, so tuples never move
 from one basic window to another, and all of them move on together every b units of time; the first
 is the youngest. There are 1 + ceil(w / b), numbered from 0. A tuple that is younger than a late
-arrival belongs to the first, one that is kept beyond its window to the last.
+arrival belongs to the first. One that is kept beyond its window, for arrivals that may be late, is
+older than the last, cannot match, and is not looked at.
 
 A probe counts the comparisons that each basic window would take (`see`), then takes basic windows
 in the order of the plan while there is fuel (`choose`); what is not taken is skipped and counted.
@@ -67,9 +68,9 @@ def planned_from(throttle, side, window, time):
 
 @step
 def window_of(throttle, side, now, time):
-    """The basic window of a tuple of `time`, for an arrival at `now`."""
+    """The basic window of a tuple of `time`, for an arrival at `now`; `windows` if it is older."""
     basic = throttle.tank[0].basic
-    return min(max(now // basic - time // basic, 0), throttle.sides[side].windows - 1)
+    return min(max(now // basic - time // basic, 0), throttle.sides[side].windows)
 
 
 @step
@@ -82,10 +83,11 @@ def is_asked(throttle, window, time):
 def see(throttle, side, now, time):
     """A comparison with a tuple of `time` could be made."""
     window = window_of(throttle, side, now, time)
-    if is_asked(throttle, window, time):
-        throttle.looks[window].asked += 1
-    else:
-        throttle.looks[window].passed += 1
+    if window < throttle.sides[side].windows:
+        if is_asked(throttle, window, time):
+            throttle.looks[window].asked += 1
+        else:
+            throttle.looks[window].passed += 1
 
 
 @part
@@ -122,7 +124,8 @@ def choose(throttle, side, planned):
 def is_taken(throttle, side, now, time):
     """Is a tuple of `time` looked at by the probe at hand?"""
     window = window_of(throttle, side, now, time)
-    return throttle.looks[window].taken != NOT_TAKEN and is_asked(throttle, window, time)
+    taken = window < throttle.sides[side].windows and throttle.looks[window].taken != NOT_TAKEN
+    return taken and is_asked(throttle, window, time)
 
 
 @step

@@ -41,6 +41,7 @@ TANK = np.dtype(
         ("wanted", np.float64),  # comparisons that the plan asked for in this period, made or not
         ("denied", np.float64),  # results expected where the fuel did not allow what was asked for
         ("weight", np.float64),  # scratch: for how many others the sampled probe at hand stands
+        ("fits", np.int64),  # scratch of a push: no two basic windows share a place of the ring
     ]
 )
 
@@ -49,6 +50,7 @@ SIDE = np.dtype(
     [
         ("windows", np.int64),  # n_i: number of its basic windows
         ("window", np.int64),  # w_i
+        ("linked", np.int64),  # are its tuples chained by basic window? A nested loop's are
         ("probes", np.float64),  # of its window, old ones for less
         ("skipped", np.int64),  # comparisons that its tuples did not make
         ("others", np.float64),  # probes that looked at no more than the plan
@@ -77,6 +79,7 @@ LOOK = np.dtype(
         ("asked", np.int64),  # comparisons
         ("passed", np.int64),  # comparisons that are not asked for
         ("taken", np.int64),  # NOT_TAKEN, IN_PART or WHOLE
+        ("node", np.int64),  # of a chain: the first tuple that is asked for, -1: none
     ]
 )
 NOT_TAKEN, IN_PART, WHOLE = range(3)
@@ -92,6 +95,7 @@ class Throttle(NamedTuple):
     sides: Any  # [stream]
     cells: Any  # [stream, basic window]
     held: Any  # [stream, place in a ring]: retained tuples of a basic window that can match
+    chains: Any  # [place in the ring, stream, end]: the same tuples, where they are chained
     looks: Any  # [basic window], scratch
     density: Any  # [stream, basic window], scratch of an adaptation: results per comparison
     amount: Any  # [stream, basic window], the same: comparisons of a period
