@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from tidegate.estimate.importance import MAX, MEAN, MIN, PRODUCT, SUM
+from tidegate.estimators.importance import MAX, MEAN, MIN, PRODUCT, SUM
 
 INDEX_CODES = {"nested-loop": 0, "hash": 1, "btree": 2, "ttree": 3, "inverted": 4}
 NESTED_LOOP, HASH, BTREE, TTREE, INVERTED = range(5)

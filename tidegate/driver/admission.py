@@ -16,7 +16,7 @@ from tidegate.driver.existence import pattern_of
 from tidegate.driver.leaving import EVICTED, EXPIRED, REFUSED, count, expire_by_count, leave
 from tidegate.driver.observing import importance_of, key_of, settle_key
 from tidegate.driver.prefetching import warm_victim
-from tidegate.estimate import age_curve, rare_keys
+from tidegate.estimators import age_curve, rare_keys
 from tidegate.index import inverted, trees
 from tidegate.shed import (
     ages,

@@ -33,8 +33,8 @@ from tidegate.engine.probes import probe_of
 from tidegate.engine.replay import replay
 from tidegate.engine.results import Results
 from tidegate.engine.throttling import check_cpu, check_fuel, fuel_of, is_fuel, throttle_stats
-from tidegate.estimate import frequency
-from tidegate.estimate.importance import of_ones
+from tidegate.estimators import frequency
+from tidegate.estimators.importance import of_ones
 from tidegate.shed import recipes
 from tidegate.shed.shed_records import BY_AGE
 from tidegate.spec import Equal, JoinSpec, TidegateError

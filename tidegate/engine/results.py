@@ -22,7 +22,7 @@ from tidegate.columns.payload import Payload
 from tidegate.columns.storage import some_rows
 from tidegate.compiled.layout import Records
 from tidegate.compiled.scratch import Scratch
-from tidegate.estimate.importance import of_ones
+from tidegate.estimators.importance import of_ones
 from tidegate.spec.policy import is_sampling
 from tidegate.state.join_state import RESULTS, Output
 

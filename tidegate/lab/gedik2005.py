@@ -411,7 +411,7 @@ def _indexed_numbers(found: Mapping[int, Mapping[str, float]]) -> NumberTable:
     sizes = ["none" if size == NONE else f"{size / SECOND:g}" for size in found]
     return NumberTable(
         "with an inverted index: results per second", ["lists / basic window, seconds", *sizes],
-        [[kind, *[f"{row[kind]:.1f}" for row in found.values()]] for kind in (BY_TIME, BY_IDENTIFIER)],
+        [[k, *[f"{row[k]:.1f}" for row in found.values()]] for k in (BY_TIME, BY_IDENTIFIER)],
     )  # fmt: skip
 
 

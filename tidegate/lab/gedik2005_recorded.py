@@ -168,8 +168,8 @@ FIGURES = (
         PAPER, "Table", "CPU budgets on recorded data",
         "No paper: joins over data that others recorded, against dropping tuples at random.",
         {
-            "data": "NASA web server, August 1995; Bay Area bike share 2014; Italian traffic fines; "
-            "work on loans of a Dutch bank, 2012",
+            "data": "NASA web server, August 1995; Bay Area bike share 2014; Italian traffic fines"
+            "; work on loans of a Dutch bank, 2012",
             "contenders": "random drop; the allocations of kang2003, section 5.2.1 (A is the first "
             "stream); ours; the best plan with the same basic windows, known afterwards",
             "fuel": "25, 50, 75 % of the comparisons of the full join, evenly over time",

@@ -11,7 +11,7 @@ import numpy as np
 
 from tidegate.compiled import layout
 from tidegate.compiled.kernel import part, step
-from tidegate.estimate import frequency, match_rate
+from tidegate.estimators import frequency, match_rate
 from tidegate.shed.members import is_one
 
 AHEAD = 16  # members: far enough to hide a cache miss

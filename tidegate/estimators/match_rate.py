@@ -36,7 +36,7 @@ from tidegate.compiled import layout
 from tidegate.compiled.frames import frame
 from tidegate.compiled.kernel import kernel, part, step
 from tidegate.compiled.layout import records
-from tidegate.estimate.frequency import FADING
+from tidegate.estimators.frequency import FADING
 
 LEVELS = 64
 _SINGLE = 16  # counts below this have a level of their own; above, four levels to a doubling
