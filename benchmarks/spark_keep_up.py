@@ -242,7 +242,9 @@ def contest(name: str, rows: int, files: int) -> Seen:
         source = Source(folder, rows, files)
         spark = session()
         frames = [
-            spark.readStream.schema(SCHEMA).parquet(str(folder / stream)).withWatermark("ts", "0 seconds")
+            spark.readStream.schema(SCHEMA)
+            .parquet(str(folder / stream))
+            .withWatermark("ts", "0 seconds")
             for stream in STREAMS
         ]
         from pyspark.sql import functions as F  # noqa: N812

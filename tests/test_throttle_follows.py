@@ -128,3 +128,37 @@ def test_the_rate_changes(rates: tuple[int, int], share: float) -> None:
     # The window takes its length to fill with the new rate; then the periods count.
     feed(engine, tables, CHANGE, CHANGE + WINDOW + 2 * PERIOD)
     assert engine.stats()["cpu_fraction"] == pytest.approx(0.9 * share, rel=0.25)
+
+
+@pytest.mark.parametrize(("importance", "window"), [(None, 3), ("w", 12)])
+def test_importance_decides_where_it_is_given(importance: str | None, window: int) -> None:
+    """Two partners in three come after 3 s and are worth 1; one in three after 12 s, worth 20."""
+    near, far = pair((3.5, 3.5), (20, 20)), pair((12.5, 12.5), (10, 10))
+    tables = {}
+    for name in near:
+        parts = [
+            table.append_column("w", pa.array(np.full(table.num_rows, worth))).set_column(
+                1, "k", pa.compute.add(table["k"], first)
+            )
+            for table, worth, first in ((near[name], 1.0, 0), (far[name], 20.0, 10**6))
+        ]
+        tables[name] = pa.concat_tables(parts).sort_by("t")
+    engine = engine_of(0.1, 30)
+    engine = tg.JoinEngine(engine.spec.replace(importance=importance))
+    feed(engine, tables, 0, CHANGE)
+    assert best_window(engine)[0] == 0
+    assert best_window(engine)[1] in (window, window + 1)
+
+
+def test_what_either_budget_lost_is_counted_apart() -> None:
+    """Memory loses tuples, and the same ones with a CPU budget; that loses comparisons."""
+    tables = pair((3.5, 12.5), (30, 30))
+    memory = {"memory": 400, "policy": "recent", "split": "even"}
+    throttled = engine_of(0.2, 30).spec.replace(**memory)
+    both, alone = (tg.join(tables, spec).stats for spec in (throttled, throttled.replace(cpu=None)))
+    for name in ("evicted", "refused", "expired", "alive"):
+        assert both[name] == alone[name]
+    assert both["evicted"] > 0
+    assert both["skipped_comparisons"] > 0
+    assert both["comparisons"] + both["skipped_comparisons"] == alone["comparisons"]
+    assert both["rows_out"] < alone["rows_out"]

@@ -481,6 +481,7 @@ class JoinEngine:
         if streams == 2:
             return None
         bounds = np.zeros((2, streams, 2), np.int64)
+        told = self._shed is not None or self._state.throttle is not None
         return Many(
             way=np.array([self._probe.way], np.int64),
             order=np.array(self._probe.order, np.int64),
@@ -488,7 +489,7 @@ class JoinEngine:
             ranges=bounds[1],
             block=np.zeros(2, np.int64),
             digit=np.zeros(streams, np.int64),
-            shares=np.zeros(1 if self._shed is None else len(self._state.slots), np.float64),
+            shares=np.zeros(len(self._state.slots) if told else 1, np.float64),
         )
 
     def _alive_from(self, stream: int) -> int:

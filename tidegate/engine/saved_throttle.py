@@ -21,6 +21,10 @@ _NOT_SAVED = {
     "period",
     "weight",
     "linked",
+    "next",
+    "full",
+    "planned",
+    "inside",
     "fits",
 }  # from the spec, or from other numbers
 

@@ -16,8 +16,6 @@ def check_cpu(spec: JoinSpec) -> None:
     """An error if this version cannot run such a join under its CPU budget."""
     if spec.cpu is None:
         return
-    if len(spec.streams) != 2:
-        raise TidegateError("cpu is given, but CPU budgets join two streams so far; give cpu=None")
     if spec.ties != "arrival":
         raise TidegateError(
             f"cpu is given with ties={spec.ties!r}, but CPU budgets need ties='arrival'; leave one "
@@ -68,7 +66,7 @@ def check_fuel(spec: JoinSpec, fuel: Any) -> None:
 
 def throttle_stats(throttle: Throttle, names: Sequence[str]) -> dict[str, int | float]:
     """What was not compared, an estimate of the results in it, and the share r at the moment."""
-    skipped = [int(number) for number in throttle.sides.skipped]
+    skipped = [round(float(number)) for number in throttle.sides.skipped]
     stats: dict[str, int | float] = {
         f"skipped_comparisons_{name}": number for name, number in zip(names, skipped, strict=True)
     }

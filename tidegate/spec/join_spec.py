@@ -126,8 +126,8 @@ class JoinSpec(ComparedByMeaning):
         or "ttree" (equality, band), "inverted" (overlap, inner product above 0).
     cpu
         None, or `Cpu(comparisons_per_second=...)`: every tuple is retained and joined with the part
-        of the opposite window that pays. For two streams, time windows, ties="arrival", and any
-        index but trees; "auto" takes none of them then.
+        of the opposite window that pays. For time windows, ties="arrival", and any index but
+        trees; "auto" takes none of them then.
     lateness
         How far behind the clock a tuple may come and still be joined, **inclusive**; a duration
         or an integer, as `within`; 0 fits both.
