@@ -19,6 +19,7 @@ from tidegate.spec import TidegateError
 
 NAMES = (
     "equi_join", "band_join", "many", "plan", "policies", "memory_flat", "memory_bytes", "optimum",
+    "sentinel",
     "spark_join", "spark_budget", "spark_long", "spark_keep_up",
 )  # fmt: skip
 
