@@ -1,6 +1,6 @@
 """A stream at three times the rate that can be joined: `cpu=Cpu(keep_up=True)` against no budget.
 
-Law: a file of each stream, twenty seconds of event time, is put in place every interval, whatever the
+Law: a file of each stream, 20 seconds of event time, is put in place every interval, whatever the
 query does; a micro-batch takes all that is there. Both queries join the same rows by the same
 nested loop (points on a map that come near each other: no index serves that), and the full join of
 one file takes three times the interval. Printed and drawn are how long micro-batches take and how
