@@ -176,23 +176,30 @@ _ALIGNED = Setting(_PROFILE, (20.0, 0.0))
 _LAGGED = Setting(_PROFILE, (20.0, 20.0), shifted=True)
 
 
-def _fractions(setting: Setting, name: str, scale: Scale) -> list[Record]:
-    """r at the end of each second."""
+def _fractions(
+    setting: Setting, name: str, scale: Scale, seed: int = 0
+) -> tuple[list[Record], dict[str, float]]:
+    """r at the end of each second; results of the run per phase, as a share of the best."""
     rates = _rates(scale)
-    tables = setting.tables(rates, 0)
+    tables = setting.tables(rates, seed)
     engine = tg.JoinEngine(throttled(setting, name, rates))
-    records = []
+    records, found = [], []
     for second in range(int(setting.bounds[-1]) // SECOND):
         begin = second * SECOND
-        engine.push(
-            {
-                key: table.slice(*_between(table, begin, begin + SECOND))
-                for key, table in tables.items()
-            }
+        found.append(
+            engine.push(
+                {
+                    key: table.slice(*_between(table, begin, begin + SECOND))
+                    for key, table in tables.items()
+                }
+            )
         )
         fraction = float(engine.stats()["cpu_fraction"])
         records.append({"policy": "r", "second": second, "r": fraction})
-    return records
+    results = by_phase(pa.concat_tables(found), setting.bounds)
+    best = _best(setting, tables, setting.fuel(rates))
+    shares = results / np.maximum(best, 1.0)
+    return records, dict(zip(_PHASES, map(float, shares), strict=True))
 
 
 def _between(table: pa.Table, begin: int, end: int) -> tuple[int, int]:
@@ -202,7 +209,7 @@ def _between(table: pa.Table, begin: int, end: int) -> tuple[int, int]:
 
 def _read_fractions(name: str, setting: Setting, adaptation: str) -> Callable[..., Findings]:
     def read(records: list[Record], scale: Scale) -> Findings:
-        rows = _fractions(setting, adaptation, scale)
+        rows, shares = _fractions(setting, adaptation, scale)
         ends = [int(bound) // SECOND - 1 for bound in setting.bounds[1:]]
         at = {phase: rows[end]["r"] for phase, end in zip(_PHASES, ends, strict=True)}
         claims = [
@@ -217,7 +224,12 @@ def _read_fractions(name: str, setting: Setting, adaptation: str) -> Callable[..
         chart = charts.lines(
             rows, x="second", y="r", x_title="seconds", y_title="fraction r", points=False
         )
-        return Findings(claims, [chart], rows)
+        table = NumberTable(
+            "results of this run / best afterwards", list(shares),
+            [[f"{share:.2f}" for share in shares.values()]],
+        )  # fmt: skip
+        note = "Up to one period of fuel is saved up, which the best of a period does not have."
+        return Findings(claims, [chart], rows, [note], [table])
 
     return read
 

@@ -84,10 +84,10 @@ def output_without(
         if kind == BY_IDENTIFIER:
             total += min(1.0, fuel / max(1.0, cost.sum() + looked_up.sum())) * gain.sum()
             continue
-        left = fuel - looked_up.sum()
+        left = max(0.0, fuel - looked_up.sum())
         # Basic windows of `FINE` stand for places in a list; both sides alike, the youngest first.
         for reads, found in zip(cost.sum(axis=0), gain.sum(axis=0), strict=True):
-            share = 1.0 if reads <= left else max(0.0, left) / reads
+            share = 1.0 if reads <= left else left / reads
             total += share * found
             left -= share * reads
     return total
