@@ -112,7 +112,7 @@ def settle(state, arrivals, stream, arrival, order):
     if arrivals.matchable[arrival]:
         state.slots[slot].older = -1
         enter_index(state, stream, slot)
-        ring.enter(state.throttle, stream, time)
+        ring.enter(state.throttle, state.slots, stream, slot)
     else:
         state.slots[slot].older = lifetime.NOT_INDEXED
     return slot

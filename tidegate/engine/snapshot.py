@@ -305,9 +305,7 @@ def refill(
         shed = saved_estimates.refill(shed, saved.learned, state, scale)
     if state.throttle is not None:
         saved_throttle.refill(state.throttle, saved.throttle, scale)
-        for stream, line in enumerate(lines):
-            can_match = line[state.slots.older[line] != NOT_INDEXED]
-            throttle_arrays.recount(state.throttle, stream, state.slots.time[can_match])
+        throttle_arrays.fill_ring(state)
     return state, shed
 
 

@@ -69,8 +69,8 @@ class JoinMetrics:
 
     Counters are those of `JoinEngine.stats()`, summed. In a grid join a row lies in several
     buckets and `rows_in` counts its copies, as the budget does; `rows_read` counts it once. A
-    total peak is the sum of the buckets' peaks, an upper bound. The recall of a join with a
-    sentinel is that of all buckets together. `batch` is -1 before the first
+    total peak is the sum of the buckets' peaks, an upper bound; `cpu_fraction` is their mean. The
+    recall of a join with a sentinel is that of all buckets together. `batch` is -1 before the first
     micro-batch, and 0 for a batch join that has run.
     """
 
@@ -267,6 +267,8 @@ def summarise(
             if not interval.is_of_one_sample(name):
                 total[name] = total[name] + value if name in total else value
     total.update(interval.of_total(total))
+    if "cpu_fraction" in total:
+        total["cpu_fraction"] /= len(buckets)
     keys = sorted(
         ((rows, key) for report in reports.values() for key, rows in report["hot"].items()),
         reverse=True,

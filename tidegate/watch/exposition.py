@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 # Numbers that describe now instead of counting since the beginning, and their highest values.
 GAUGES = (
     "alive", "memory_rows", "memory_bytes", "memory_budget", "state_bytes", "state_pushes",
-    "recall", "importance_recall", "sentinel", "cpu_fraction",
+    "recall", "importance_recall", "sentinel", "cpu_fraction", "skipped_results_estimate",
 )  # fmt: skip
 PEAKS = ("memory_rows_peak", "memory_bytes_peak")
 
@@ -30,6 +30,9 @@ HELP: dict[str, str] = {
     "rejected": "Rows that cannot be joined, such as those without a time.",
     "rejected_ahead": "Rows rejected because their time is too far ahead.",
     "comparisons": "Candidates that were compared.",
+    "skipped_comparisons": "Candidates that the CPU budget left out.",
+    "skipped_results_estimate": "Results expected among the candidates that were left out.",
+    "cpu_fraction": "The share of all comparisons that the CPU budget asks for now.",
     "visits": "Steps inside the indexes.",
     "updates": "Changes of the indexes.",
     "memory_rows": "Rows in memory now.",
@@ -66,7 +69,8 @@ LOSS_HELP = {
     "cpu_fraction": "Share of the comparisons that the CPU budget allows.",
 }
 # Those that every join has, whatever its streams are called and whatever came.
-BASES = tuple(HELP)
+CPU = ("skipped_comparisons", "skipped_results_estimate", "cpu_fraction")  # under a CPU budget
+BASES = tuple(name for name in HELP if name not in CPU)
 
 
 def help_of(base: str) -> str:
