@@ -10,7 +10,7 @@ import numpy as np
 
 from tidegate.compiled.kernel import part, step
 from tidegate.estimators import frequency, importance
-from tidegate.shed import learning, split, standing_patterns, victims
+from tidegate.shed import learning, split, standing_patterns, victims, worth
 from tidegate.shed.shed_records import CUMULATIVE, OUTPUT, VALUE
 
 
@@ -96,7 +96,7 @@ def expect(shed, samples, key, stream):
     """How many results a sample is to expect from an arrival."""
     if samples is not None:
         if key != frequency.NO_KEY:
-            samples.sums[1] += frequency.count_of(shed.frequency.counts, key, 1 - stream)
+            samples.sums[1] += worth.matches_of(shed.frequency.counts, key, stream)
 
 
 @step

@@ -32,13 +32,13 @@ from tidegate.engine.guard import Call, Guard
 from tidegate.engine.probes import probe_of
 from tidegate.engine.replay import replay
 from tidegate.engine.results import Results
+from tidegate.engine.sample_checks import check_sample
 from tidegate.engine.throttling import check_cpu, throttle_stats
 from tidegate.estimators import frequency
 from tidegate.estimators.importance import of_ones
 from tidegate.shed import recipes
 from tidegate.shed.shed_records import BY_AGE
 from tidegate.spec import Equal, JoinSpec, TidegateError
-from tidegate.spec.policy import is_sampling
 from tidegate.state import arrays, byte_budget, join_state, shed_arrays
 from tidegate.state.join_state import (
     ALL_AGES,
@@ -60,11 +60,7 @@ SLACK, SLACK_IN_TUPLES = 1 / 2, 1 / 3
 
 def check_supported(spec: JoinSpec) -> None:
     """An error if this version cannot run such a join."""
-    if is_sampling(spec.policy_choice) and len(spec.streams) != 2:
-        raise TidegateError(
-            f"policy {spec.policy_choice.name!r} samples joins of two streams, and streams "
-            f"{spec.streams!r} are {len(spec.streams)}; give another policy"
-        )
+    check_sample(spec)
     if len(spec.streams) > 2 and spec.memory is not None:
         recipes.check_for_many(spec.policy_choice)
     check_cpu(spec)
