@@ -55,6 +55,10 @@ class Cluster(Frequency):
             else float(length(join.spec.windows[s]))
             for s, counted in zip((own, other), kinds, strict=True)
         ]
+        if any(window.size == 0 for window in join.spec.windows) and not kinds[0]:
+            # Counts of all time so far are a rate.
+            assert join.intake.clock is not None
+            return lengths[0] / max(1.0, join.intake.clock - self.seen[0][1])
         return 1.0 if kinds[0] != kinds[1] or lengths[1] == 0.0 else lengths[0] / lengths[1]
 
     def number(self, join: ManyJoin, arrival: Arrival, other: int) -> int:

@@ -10,7 +10,8 @@ import numpy as np
 
 from tidegate.compiled.kernel import part, step
 from tidegate.estimators import frequency, importance
-from tidegate.shed import learning, split, standing_patterns, victims, worth
+from tidegate.shed import learning, sampling, split, standing_patterns, victims, worth
+from tidegate.shed.sample_records import EXPECTED
 from tidegate.shed.shed_records import CUMULATIVE, OUTPUT, VALUE
 
 
@@ -79,6 +80,7 @@ def see_key(state, shed, arrivals, stream, arrival, moment):
             if rule[0].statistics == frequency.SKETCHED:
                 elapsed *= frequency.FADES
             if elapsed > rule[0].fade_after:
+                sampling.note_fade(shed.samples, elapsed)
                 learning.fade(shed)
                 rule[0].faded = state.gate[0].clock
     key = np.int64(frequency.NO_KEY)
@@ -96,7 +98,7 @@ def expect(shed, samples, key, stream):
     """How many results a sample is to expect from an arrival."""
     if samples is not None:
         if key != frequency.NO_KEY:
-            samples.sums[1] += worth.matches_of(shed.frequency.counts, key, stream)
+            samples.sums[EXPECTED] += worth.matches_of(shed.frequency.counts, key, stream)
 
 
 @step

@@ -13,6 +13,7 @@ import numpy as np
 from tidegate.compiled.kernel import part, step
 from tidegate.driver.probing import EARLIER, NEWCOMERS
 from tidegate.shed import sampling_many
+from tidegate.shed.sample_records import WEIGHTS
 from tidegate.state.join_state import BEGIN, END, GROUP_ORDER, RESULTS
 
 
@@ -32,7 +33,7 @@ def weigh(state, shed, samples, work, many, output, stream, inner, count, whom):
                 weight = tagged(state, shed, work, many, stream, inner, begin + k, weight, whom)
             output.weight[begun + k] = weight
             total += weight
-        samples.sums[0] += total
+        samples.sums[WEIGHTS] += total
 
 
 @step
@@ -82,4 +83,4 @@ def count(state, shed, samples, work, many, stream, whom):
                 for at in range(many.ranges[other, BEGIN], many.ranges[other, END]):
                     total += weight_of(state, shed, work, work.found[at], whom)
                 product *= total
-        samples.sums[0] += product
+        samples.sums[WEIGHTS] += product

@@ -525,7 +525,7 @@ class JoinEngine:
             "memory_bytes_peak": max(self._bytes_peak, self._bytes_now()),
         }
         if self._shed is not None and self._shed.samples is not None:
-            estimated, expected = self._shed.samples.sums.tolist()
+            estimated, expected, _ = self._shed.samples.sums.tolist()
             stats["rows_estimated"] = estimated
             counted = self._shed.rule[0].statistics == frequency.WINDOW
             equal = all(isinstance(predicate, Equal) for predicate in self.spec.predicates)

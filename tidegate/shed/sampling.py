@@ -29,10 +29,12 @@ from tidegate.compiled.kernel import kernel, part, step
 from tidegate.estimators import frequency
 from tidegate.shed import victims, worth
 from tidegate.shed.members import basis_at, is_one
+from tidegate.shed.sample_records import COVERED
 from tidegate.shed.shed_records import PPS_CLUSTER, UNIFORM
 
 UNSEEN = 0.5  # matches of a key that was not seen yet
-PEAK, GROWTH = 0.9, 0.9  # where less than PEAK was used for a window, the start falls by GROWTH
+# Where the memory was never full for a part of a window, the start falls to this share of it.
+PARTS, GROWTH = 4, 0.9
 CERTAIN = 1.0  # the threshold at which everything is sampled
 NOT_WANTED = -1.0  # the priority of an arrival that wants none of its results
 MOST = 2.0**31 - 1.0
@@ -191,9 +193,13 @@ def beyond(threshold, want):
 
 
 @part
-def expected(shed, lanes, stream, other, key):
+def expected(shed, lanes, stream, other, key, moment):
     """Tuples of another stream that a tuple can expect to meet in its life, from those in the
-    other's window. Count windows are as long as their share of the tuples so far."""
+    other's window. Count windows are as long as their share of the tuples so far.
+
+    Where a window is empty, tuples of all times are counted and old ones fade: then the time is
+    known that counts stand for, and they are a rate (srivastava2004, equation 1).
+    """
     own_length, length = np.float64(lanes[stream].window), np.float64(lanes[other].window)
     if not lanes[stream].is_time_window:
         own_length /= max(1, shed.queues[stream].seen)
@@ -202,17 +208,27 @@ def expected(shed, lanes, stream, other, key):
     ratio = 1.0
     if lanes[stream].is_time_window == lanes[other].is_time_window and length != 0.0:
         ratio = own_length / length
+    if shed.rule[0].statistics == frequency.FADED and lanes[stream].is_time_window:
+        covered = shed.samples.sums[COVERED] + np.float64(moment - shed.rule[0].faded)
+        ratio = own_length / max(1.0, covered)
     return frequency.count_of(shed.frequency.counts, key, other) * ratio
 
 
+@step
+def note_fade(samples, elapsed):
+    """Counts are about to be faded, so long after the last time."""
+    if samples is not None:
+        samples.sums[COVERED] = (samples.sums[COVERED] + elapsed) * frequency.FADING
+
+
 @part
-def cluster_size(shed, lanes, stream, key):
+def cluster_size(shed, lanes, stream, key, moment):
     """The size of a tuple for `pps-cluster`. With n streams the probabilities of the n - 1 retained
     tuples of a result are multiplied, so each has the (n - 1)th root of what can be expected."""
     size = 1.0
     for other in range(len(lanes)):
         if other != stream:
-            size *= expected(shed, lanes, stream, other, key) + UNSEEN
+            size *= expected(shed, lanes, stream, other, key, moment) + UNSEEN
     if len(lanes) > 2:
         size = size ** (1.0 / (len(lanes) - 1.0))
     return size
@@ -230,7 +246,7 @@ def appraise(shed, lanes, accounts, seed, stream, number, key, moment):
         review(shed, accounts, account, moment)
         matches = shed.rule[0].beta if stream == 0 else shed.rule[0].delta
         if matches < 0.0:  # not told
-            matches = expected(shed, lanes, stream, 1 - stream, key)
+            matches = expected(shed, lanes, stream, 1 - stream, key, moment)
         level.left = np.int64(
             min(MOST, np.ceil(matches + shed.rule[0].alpha * math.sqrt(matches + 1.0)))
         )
@@ -238,7 +254,7 @@ def appraise(shed, lanes, accounts, seed, stream, number, key, moment):
         priority = arrival_wants(shed, seed, stream, number, account, level.start)
     else:
         if kind == PPS_CLUSTER:
-            size = cluster_size(shed, lanes, stream, key)
+            size = cluster_size(shed, lanes, stream, key, moment)
         priority = worth.bounded(size / drawn(seed, stream, number, 0))
     return priority, size
 
@@ -261,10 +277,10 @@ def arrival_wants(shed, seed, stream, number, account, threshold):
 
 @part
 def review(shed, accounts, account, moment):
-    """Once in a window: let the fraction grow where memory was left."""
+    """Some times in a window: let the fraction grow where memory was left."""
     level = shed.samples.levels[account]
-    if not level.begun or moment - level.reviewed > shed.rule[0].fade_after:
-        unused = level.peak < PEAK * accounts[account].capacity
+    if not level.begun or PARTS * (moment - level.reviewed) > shed.rule[0].fade_after:
+        unused = level.peak < accounts[account].capacity
         if level.begun and unused and not level.given:
             level.start = max(1.0, GROWTH * level.start)
         level.begun = 1
