@@ -71,7 +71,7 @@ def test_engine_and_twin(policy: tg.Policy, ties: str) -> None:
         rng = np.random.default_rng(seed)
         spec = tg.JoinSpec(
             on="k", time="t", within=WINDOWS[seed % len(WINDOWS)], policy=policy, ties=ties,
-            memory=int(rng.integers(0, 14)), split=("shared", "auto", "even")[rng.integers(3)],
+            memory=int(rng.integers(2, 14)), split=("shared", "auto", "even")[rng.integers(3)],
             lateness=int(rng.integers(0, 2)) * 3, seed=seed,
         )  # fmt: skip
         tables = streams(int(rng.integers(5, 70)), seed)
@@ -282,8 +282,17 @@ def test_refusals() -> None:
         tg.uniform(fraction=0)
     with pytest.raises(tg.SpecError, match="margin"):
         tg.uniform(margin=-1)
-    many = tg.JoinSpec(
-        on="k", time="t", within=5, memory=9, policy="eq-cluster", streams=("a", "b", "c")
-    )
+    join = tg.JoinSpec(on="k", time="t", within=5, memory=9, policy="eq-cluster")
+    three = join.replace(streams=("a", "b", "c"))
     with pytest.raises(tg.TidegateError, match="samples joins of two streams"):
-        tg.JoinEngine(many)
+        tg.JoinEngine(three.replace(policy="uniform"))
+    hopeless = {  # some results could never be in the sample, and estimates would not show it
+        "memory 0 holds no result": join.replace(memory=0),
+        "needs 2 retained tuples": three.replace(memory=1),
+        "leaves stream 'right' no memory": join.replace(split={"left": 9, "right": 0}),
+    }
+    for sentence, spec in hopeless.items():
+        with pytest.raises(tg.TidegateError, match=sentence):
+            tg.JoinEngine(spec)
+    waiting = join.replace(split={"left": 9, "right": 0}, within={"left": 5, "right": 0})
+    tg.JoinEngine(waiting)

@@ -204,7 +204,9 @@ def admit_under_budget(
 def appraise(state, shed, samples, arrivals, stream, arrival, key, size):
     """Priority and basis of an arrival that was just taken."""
     if samples is not None:
-        is_timed = state.lanes[0].is_time_window or state.lanes[1].is_time_window
+        is_timed = False
+        for lane in range(len(state.lanes)):
+            is_timed = is_timed or state.lanes[lane].is_time_window == 1
         taken = sampling.taken_in_all(state.lanes)
         priority, basis = sampling.appraise(
             shed, state.lanes, state.accounts, state.gate[0].seed, stream, taken - 1, key,

@@ -10,7 +10,16 @@ import numpy as np
 
 from tidegate.compiled.kernel import part, step
 from tidegate.estimators import frequency, importance
-from tidegate.shed import learning, split, standing_patterns, standing_prospects, victims
+from tidegate.shed import (
+    learning,
+    sampling,
+    split,
+    standing_patterns,
+    standing_prospects,
+    victims,
+    worth,
+)
+from tidegate.shed.sample_records import EXPECTED
 from tidegate.shed.shed_records import CUMULATIVE, OUTPUT, VALUE, VALUE_OF_KEYS
 
 
@@ -82,6 +91,7 @@ def see_key(state, shed, arrivals, stream, arrival, moment):
             if rule[0].statistics == frequency.SKETCHED:
                 elapsed *= frequency.FADES
             if elapsed > rule[0].fade_after:
+                sampling.note_fade(shed.samples, elapsed)
                 learning.fade(shed)
                 rule[0].faded = state.gate[0].clock
     standing_prospects.tick(shed, shed.prospects, state.gate[0].clock)
@@ -101,7 +111,7 @@ def expect(shed, samples, key, stream):
     """How many results a sample is to expect from an arrival."""
     if samples is not None:
         if key != frequency.NO_KEY:
-            samples.sums[1] += frequency.count_of(shed.frequency.counts, key, 1 - stream)
+            samples.sums[EXPECTED] += worth.matches_of(shed.frequency.counts, key, stream)
 
 
 @step

@@ -34,6 +34,7 @@ from tidegate.engine.indexing import IndexWatch, is_open
 from tidegate.engine.probes import probe_of
 from tidegate.engine.replay import replay
 from tidegate.engine.results import Results
+from tidegate.engine.sample_checks import check_sample
 from tidegate.engine.searching import shares_of, with_search
 from tidegate.engine.snapshot import Saved
 from tidegate.engine.throttling import check_cpu, check_fuel, fuel_of, is_fuel, throttle_stats
@@ -46,7 +47,6 @@ from tidegate.loss.sentinel import Sentinel
 from tidegate.shed import recipes
 from tidegate.shed.shed_records import BY_AGE
 from tidegate.spec import Equal, JoinSpec, TidegateError
-from tidegate.spec.policy import is_sampling
 from tidegate.state import arrays, byte_budget, join_state, shed_arrays, throttle_arrays
 from tidegate.state.join_state import (
     ALL_AGES,
@@ -68,11 +68,7 @@ SLACK, SLACK_IN_TUPLES = 1 / 2, 1 / 3
 
 def check_supported(spec: JoinSpec) -> None:
     """An error if this version cannot run such a join."""
-    if is_sampling(spec.policy_choice) and len(spec.streams) != 2:
-        raise TidegateError(
-            f"policy {spec.policy_choice.name!r} samples joins of two streams, and streams "
-            f"{spec.streams!r} are {len(spec.streams)}; give another policy"
-        )
+    check_sample(spec)
     if len(spec.streams) > 2 and spec.memory is not None:
         recipes.check_for_many(spec.policy_choice)
     check_cpu(spec)
@@ -636,7 +632,7 @@ class JoinEngine:
             "memory_bytes_peak": max(self._bytes_peak, self._bytes_now()),
         }
         if self._shed is not None and self._shed.samples is not None:
-            estimated, expected = self._shed.samples.sums.tolist()
+            estimated, expected, _ = self._shed.samples.sums.tolist()
             stats["rows_estimated"] = estimated
             counted = self._shed.rule[0].statistics == frequency.WINDOW
             equal = all(isinstance(predicate, Equal) for predicate in self.spec.predicates)

@@ -16,6 +16,7 @@ import pyarrow as pa
 from tidegate.engine import saved_prospects, snapshot_checks
 from tidegate.estimators import frequency, hashes, match_rate, rare_keys
 from tidegate.shed import standing_patterns
+from tidegate.shed.sample_records import COVERED
 from tidegate.shed.shed_records import ARRIVAL_ORDER, VALUE, Shed
 from tidegate.state import join_state, shed_arrays
 from tidegate.state.join_state import State
@@ -219,6 +220,7 @@ def _rescale(shed: Shed, state: State, scale: int) -> None:
     shed.rule["faded"] *= scale
     if shed.samples is not None and state.lanes.is_time_window.any():
         shed.samples.levels["reviewed"] *= scale
+        shed.samples.sums[COVERED] *= scale
     valued = shed.rule[0].kind == VALUE
     for stream in range(len(shed.queues)):
         if state.lanes[stream].is_time_window:

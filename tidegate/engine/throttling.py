@@ -47,8 +47,9 @@ def fuel_of(spec: JoinSpec) -> float | None:
 
 def is_fuel(spec: JoinSpec, fuel: Any) -> bool:
     """Can a push of such a join be granted this?"""
-    fueled = spec.cpu is not None and spec.cpu.has_fuel
-    granted = fueled and spec.cpu.comparisons_per_second is None
+    if spec.cpu is None or not spec.cpu.has_fuel:
+        return False
+    granted = spec.cpu.comparisons_per_second is None
     return granted and type(fuel) in (int, float) and 0 <= fuel < math.inf
 
 

@@ -43,6 +43,7 @@ _MODULES = (
     "srivastava2004_wan",
     "srivastava2004_alloc",
     "srivastava2004_sampling",
+    "srivastava2004_averages",
     "recorded",
 )
 

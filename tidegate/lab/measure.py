@@ -22,18 +22,19 @@ from tidegate.engine.counting import count_results
 from tidegate.lab import kwon2011_streams, paper_streams
 from tidegate.lab.configuration import EXACT, OPTIMUM, Configuration
 from tidegate.lab.datasets import recorded_streams
-from tidegate.lab.sampling_error import aggregation_error
+from tidegate.lab.sampling_error import aggregation_error, average
 from tidegate.spec import TidegateError
 
 RECORDED = "recorded"
 RECORDED_MANY = "recorded_many"  # of `kwon2011_streams`
 TRAVELLING = "travelling_keys"
-VALUED = "valued_streams"  # those with a column to aggregate
+VALUED = ("valued_streams", "valued_age_streams")  # those with a column to aggregate
 SOURCES: Mapping[str, Callable[..., dict[str, pa.Table]]] = {
     "keyed_streams": paper_streams.keyed_streams,
     "age_streams": paper_streams.age_streams,
     "frequency_streams": paper_streams.frequency_streams,
-    VALUED: paper_streams.valued_streams,
+    "valued_streams": paper_streams.valued_streams,
+    "valued_age_streams": paper_streams.valued_age_streams,
     "scripted_streams": paper_streams.scripted_streams,
     "wan_trace": paper_streams.wan_trace,
     TRAVELLING: kwon2011_streams.travelling_keys,
@@ -44,7 +45,7 @@ Measurement = dict[str, float]
 # What a measurement holds, in the order of the stored columns.
 MEASURED = (
     "size", "importance", "size_total", "importance_total", "memory_rows", "memory_rows_peak",
-    "seconds", "aggregation_error",
+    "seconds", "aggregation_error", "average",
 )  # fmt: skip
 
 
@@ -76,6 +77,7 @@ def measure(configuration: Configuration, folder: str = "") -> Measurement:
         "memory_rows_peak": stats["memory_rows_peak"],
         "seconds": seconds,
         "aggregation_error": _error(configuration, result.table, spec, folder),
+        "average": average(counted),
     }
 
 
@@ -97,11 +99,13 @@ def _count(streams: Mapping[str, pa.Table], spec: tg.JoinSpec, budget: int | Non
 
 def _error(configuration: Configuration, found: pa.Table, spec: tg.JoinSpec, folder: str) -> float:
     """Of a windowed average over the results, where the streams have a column for it."""
-    if configuration.source != VALUED:
+    if configuration.source not in VALUED:
         return -1.0
     options = {name: value for name, value in configuration.spec.items() if name != "split"}
     text, seed = _text(configuration), configuration.seed
-    exact = _exact_results(VALUED, text, seed, folder, json.dumps(options, sort_keys=True))
+    exact = _exact_results(
+        configuration.source, text, seed, folder, json.dumps(options, sort_keys=True)
+    )
     return aggregation_error(exact, found, _time_names(spec), configuration.count_from or 0)
 
 
@@ -233,6 +237,7 @@ def _optimum(
         "memory_rows_peak": budget,
         "seconds": seconds,
         "aggregation_error": -1.0,
+        "average": average(counted),
     }
 
 

@@ -2,7 +2,7 @@
 
 Law: a policy is one number, its priority, made of importance, matches and age; the tuple with
 the smallest (priority, basis, order of arrival) goes. `m` is the count of the tuple's key on the
-opposite stream (`estimate.frequency`), with n streams the product of its counts on the others: so
+opposite stream (`estimators.frequency`), with n streams the product of its counts on the others: so
 many results the tuple would complete if it came now. `imp` is its importance.
 
 `random`          chance: what is retained is a uniform sample of the window
@@ -16,9 +16,9 @@ many results the tuple would complete if it came now. `imp` is its importance.
 `additive`        alpha imp + beta m + delta time, kept current (3.2)
 `multiplicative`  imp^alpha m^beta time^delta
 `cumulative`      alpha imp (1 + beta m) at arrival, then as `dgl` with gain beta and decay delta
-`arrival-order`   results per tuple of its existence pattern (kwon2011; `estimate.patterns`)
+`arrival-order`   results per tuple of its existence pattern (kwon2011; `estimators.patterns`)
 `value`           expected importance per arrival: rate of the key x rate ahead at its age x rate
-                  ahead at the wait of its key (`estimate.match_rate`) x E[f(imp, importance of
+                  ahead at the wait of its key (`estimators.match_rate`) x E[f(imp, importance of
                   whom it meets)], per byte under a budget in bytes; with n streams the same for
                   all tuples of a key (`estimators.prospects`)
 
