@@ -90,6 +90,12 @@ class ShedJoin(NaiveJoin):
             return sum(other.stream == stream for other in self.seen) - 1
         return self.moment
 
+    def age(self, arrival: Arrival) -> int:
+        """How old it is by its own time, as long as which it lives; in a count window by number."""
+        is_counted = self.spec.windows[arrival.stream].kind == "rows"
+        born = arrival.born if is_counted else arrival.time // self.nanoseconds
+        return self.now(arrival.stream) - born
+
     @property
     def moment(self) -> int:
         assert self.clock is not None
@@ -177,7 +183,7 @@ class ShedJoin(NaiveJoin):
         for other in others:
             if other.taken in self.worth and other in self.alive:
                 window = self.window(other.stream)
-                left = Fraction(other.born + window - self.now(other.stream), max(window, 1))
+                left = Fraction(window - self.age(other), max(window, 1))
                 gain = Fraction(self.weight("beta", "gain", 0.1))
                 alpha = Fraction(self.weight("alpha", "alpha", 1.0))
                 gain *= (

@@ -14,6 +14,7 @@ from naive import Arrival
 from naive_estimates import AGES, FadingCounts, Importances, Monitors, Pace, Rates, Stages, level_of
 from naive_policies import NOTHING, Rank, ShedJoin
 
+from tidegate.estimate import match_rate
 from tidegate.shed import learning
 from tidegate.spec import JoinSpec
 
@@ -130,7 +131,16 @@ class ValueJoin(WatchedJoin):
     def __init__(self, spec: JoinSpec, nanoseconds: int = 1) -> None:
         super().__init__(spec, nanoseconds)
         self.keys = FadingCounts()
-        self.rates = [Rates(max(1, self.fade_after())) for _ in range(2)]
+        span = max(1, self.fade_after())
+        self.unit = 1  # of moments, as they are kept: a 2 ** 24th of the span or less
+        while span // self.unit >= 2**25:
+            self.unit *= 2
+        self.rates = [Rates(span // self.unit) for _ in range(2)]
+        self.every = 1  # one slot in so many is studied
+        while int(spec.memory_rows or 0) // self.every > match_rate.STUDIED:
+            self.every *= 2
+        self.slots: dict[int, int] = {}  # by order of arrival
+        self.unused: list[int] = []  # slots that were left; the last one is taken first
         self.importances = Importances(spec.output_importance)
         timed = [s for s in range(2) if spec.windows[s].kind != "rows"]
         self.clock_of = timed[0] if timed else None  # the stream whose clock waits go by
@@ -148,12 +158,22 @@ class ValueJoin(WatchedJoin):
         rates = self.rates[stream]
         worth = rates.believed[0][level_of(self.keys.of(key, 1 - stream))]
         last, _ = self.keys.moments.get(key, (None, None))
-        waited = 0 if last is None else self.wait_clock - last
-        age = self.now_of[stream] - arrival.born
+        waited = 0 if last is None else self.short_now - last
+        age = self.age_of(arrival)
         worth *= rates.wait_worth[rates.wait_of(waited)] * self.stages[stream].at(age)
         if self.spec.importance_columns is not None:
             worth *= self.importances.worth(stream, arrival.importance)
         return worth
+
+    def age_of(self, arrival: Arrival) -> int:
+        """As of the last arrival that was seen."""
+        is_counted = self.spec.windows[arrival.stream].kind == "rows"
+        born = arrival.born if is_counted else arrival.time // self.nanoseconds
+        return self.now_of[arrival.stream] - born
+
+    @property
+    def short_now(self) -> int:
+        return self.wait_clock // self.unit
 
     # --- learning -------------------------------------------------------------------------
 
@@ -168,7 +188,7 @@ class ValueJoin(WatchedJoin):
         self.tick()
         if key is not NOTHING:
             self.rates[stream].weight += 1.0
-            self.keys.see(key, stream, self.wait_clock, key in self.held())
+            self.keys.see(key, stream, self.short_now, key in self.held())
         self.being_taken.append(arrival)
         if self.spec.importance_columns is not None:
             self.importances.see(stream, arrival.importance)
@@ -209,7 +229,9 @@ class ValueJoin(WatchedJoin):
 
     def account(self, arrival: Arrival, met: bool) -> None:
         """Its trials since it was last looked at, spread over the cells it went through."""
-        stream, key, now = arrival.stream, self.key(arrival), self.wait_clock
+        if arrival.taken not in self.exposed:
+            return
+        stream, key, now = arrival.stream, self.key(arrival), self.short_now
         rates = self.rates[stream]
         seen, since, then = self.exposed[arrival.taken]
         trials = self.seen_of[1 - stream] - seen
@@ -218,7 +240,9 @@ class ValueJoin(WatchedJoin):
             return
         level = level_of(max(0.0, self.keys.of(key, 1 - stream) - met))
         window = self.width(stream) * self.monitors[stream].buckets
-        young, old = then - arrival.born, self.now_of[stream] - arrival.born
+        old = self.age_of(arrival)
+        is_timed = not any(window.kind == "rows" for window in self.spec.windows)
+        young = old - ((now - since) * self.unit if is_timed else self.now_of[stream] - then)
         last, before = self.keys.moments.get(key, (None, None))
         if met and last == now:
             last, before = before, None
@@ -301,15 +325,19 @@ class ValueJoin(WatchedJoin):
 
     def admitted(self, arrival: Arrival) -> None:
         stream = arrival.stream
-        self.exposed[arrival.taken] = (
-            self.seen_of[1 - stream],
-            self.wait_clock,
-            self.now_of[stream],
-        )
+        slot = self.unused.pop() if self.unused else len(self.slots)
+        self.slots[arrival.taken] = slot
+        if slot % self.every == 0 or (self.every > 1 and arrival.taken in self.lives):
+            self.exposed[arrival.taken] = (
+                self.seen_of[1 - stream],
+                self.short_now,
+                self.now_of[stream],
+            )
 
     def leave(self, arrival: Arrival, cause: str) -> None:
         super().leave(arrival, cause)
         self.account(arrival, False)
+        self.unused.append(self.slots.pop(arrival.taken))
 
 
 def twin_of(spec: JoinSpec, nanoseconds: int) -> ShedJoin:

@@ -274,7 +274,7 @@ def test_trials_are_spread_over_what_a_tuple_went_through(
 ) -> None:
     ages, waits = (min(ages), max(ages)), (min(waits), max(waits))
     rates = match_rate.empty(2, 20)
-    rates.span[0] = 400
+    rates.span[match_rate.SHORT_SPAN] = 400
     age, wait = match_rate.spread(rates, 0, 3, ages, waits, 400, trials)
     counted = rates.trials[0, 3]
     assert counted.sum() == rates.trials.sum() == trials

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from tidegate.compiled.layout import Records
 from tidegate.estimate import frequency, match_rate
-from tidegate.shed import learning
+from tidegate.shed import exposure, learning
 from tidegate.shed.shed_records import VALUE, Shed
 from tidegate.spec import JoinSpec, TidegateError
 from tidegate.state.join_state import State
@@ -292,13 +292,18 @@ def _check_rates(shed: Shed, line: NDArray[np.int64]) -> None:
     require(abs(now) < FAR and now >= rates.clock[match_rate.REFRESHED], "a time is out of range")
     require(1 <= rates.clock[match_rate.HURRY] <= learning.MOST_HURRY, "a rate is wrong")
     require(rates.clock[match_rate.UNFITTED] >= 0, "a count is negative")
-    activity = rates.activity
-    latest = np.maximum(activity["last"], activity["before"])
-    require((latest <= now).all(), "a time is out of range")
+    for name in ("last", "before"):
+        moments = rates.activity[name]
+        require((moments <= match_rate.NEVER).all(), "a time is out of range")
+    require((rates.exposed["moment"] < match_rate.NEVER).all(), "a time is out of range")
     # What matches nothing is exposed to nothing; its slot has the numbers of an earlier tuple.
-    line = line[shed.members.key[line] != frequency.NO_KEY]
-    waits, newest = rates.exposed["moment"][line], shed.queues.now[shed.members.notes.stream[line]]
-    require(((waits <= now) & (waits > now - FAR)).all(), "a time is out of range")
-    ages = rates.aged[line] if len(rates.aged) > 1 else waits
-    young = (ages >= shed.members.born[line]) & (ages <= newest)
+    line, places = exposure.studied(shed, line[shed.members.key[line] != frequency.NO_KEY])
+    newest = shed.queues.now[shed.members.notes.stream[line]]
+    if len(rates.aged) > 1:
+        ages = rates.aged[places]
+        young = (ages >= shed.members.born[line]) & (ages <= newest)
+    else:
+        shift = int(rates.span[match_rate.SHIFT])
+        ago = ((now >> shift) - rates.exposed["moment"][places].astype(np.int64)) & 0x7FFFFFFF
+        young = ago <= (newest - shed.members.slots.time[line] >> shift) + 1
     require(young.all(), "a time is out of range")

@@ -43,7 +43,8 @@ _SINGLE = 16  # counts below this have a level of their own; above, four levels 
 WAITS = 8
 MOST_AGES = 40
 _SHORTEST_WAIT = 64  # the first ends at 1/64 of the span, then each is twice as long
-NEVER = -(2**62)  # moment at which a key was seen that was not
+STUDIED = 4096  # tuples from which rates are learned, where a budget holds more, and all monitors
+NOT_STUDIED = -1
 GIVEN_SCALE = 4096.0  # a given share stands on the level of so many times itself
 SWEEPS = 2  # of the fitting, each time; factors are kept, so it goes on from where it was
 POWERS = (-2.0, -1.0, -0.5, 0.0, 0.25, 0.5, 0.75, 1.0)
@@ -73,32 +74,48 @@ class MatchRate(NamedTuple):
     known: NDArray[np.int64]  # [stream]: was enough seen of all ages?
     clumps: NDArray[np.float64]  # [stream]: hits, their squares by arrival, the last arrival, its
     activity: Any  # [key]: see ACTIVITY
-    exposed: Any  # [slot]: up to where its trials are counted, see EXPOSED
-    aged: NDArray[np.int64]  # [slot], if a window is counted: the same by the clock of its age
+    exposed: Any  # [place]: up to where trials are counted, see EXPOSED and `place_of`
+    aged: NDArray[np.int64]  # [place], if a window is counted: the same by the clock of its age
     clock: NDArray[np.int64]  # now, of the last refresh, tuples since the last fit, refreshes
     #                           in a window
-    span: NDArray[np.int64]  # the longest window; the stream whose clock it is of, -1: arrivals
+    span: NDArray[np.int64]  # the longest window; the stream whose clock it is of, -1: arrivals;
+    #                          bits by which moments are shortened; the window in such units
     told: NDArray[np.int64]  # [0]: levels are given shares, [1]: ages are a given curve
+    study: NDArray[np.int64]  # one slot in 2 ** [0] is studied; [1]: places for monitors
     expected: NDArray[np.float64]  # scratch, since kernels allocate nothing: by place,
     cells: NDArray[np.int16]  # and the cells with trials
 
 
-# Of a key: the moments at which it was last seen, and before that.
-ACTIVITY = np.dtype([("last", np.int64), ("before", np.int64)])
-
-# Of a retained tuple: the clock of waits, and the last bits of the number of opposite arrivals.
-EXPOSED = np.dtype([("moment", np.int64), ("seen", np.uint32)])  # 12 bytes
+# Moments are kept in 31 bits, in units of at most a 2 ** 24th of the longest window: two of them
+# are compared by how long ago they were, which is right for 128 windows.
+NEVER = 0x80000000  # moment at which a key was seen that was not
+_MOMENTS = np.int64(0x7FFFFFFF)
+_FINE = 24
 _SHORT = np.int64(0xFFFFFFFF)
+
+# Of a key: the moments at which it was last seen, and before that.
+ACTIVITY = np.dtype([("last", np.uint32), ("before", np.uint32)])
+
+# Of a studied tuple: the clock of waits, and the last bits of the number of opposite arrivals.
+EXPOSED = np.dtype([("moment", np.uint32), ("seen", np.uint32)])
 
 LEVEL, AGE, WAIT = range(3)  # the features of `hits`
 NOW, REFRESHED, UNFITTED, HURRY = range(4)  # of `clock`
 HITS, SQUARES, LAST, RUN = range(4)  # of `clumps`
+SPAN, CLOCK_OF, SHIFT, SHORT_SPAN = range(4)  # of `span`
+EVERY, MONITORS = range(2)  # of `study`
 
 
 def empty(
-    streams: int, ages: int = 1, keys: int = 0, slots: int = 0, counted_slots: int = 0
+    streams: int,
+    ages: int = 1,
+    keys: int = 0,
+    slots: int = 0,
+    is_counted: bool = False,
+    study: tuple[int, int] = (0, 0),
 ) -> MatchRate:
     places = max(LEVELS, ages, WAITS)
+    studied = _places_for(slots, study)
     shape = (streams, LEVELS, max(1, ages), WAITS)
     return MatchRate(
         trials=np.zeros(shape, np.int64),
@@ -115,21 +132,49 @@ def empty(
         known=np.zeros(streams, np.int64),
         clumps=np.zeros((streams, 4), np.float64),
         activity=_never(keys + 1),
-        exposed=records(EXPOSED, max(1, slots)),
-        aged=np.zeros(max(1, counted_slots), np.int64),
+        exposed=records(EXPOSED, studied),
+        aged=np.zeros(studied if is_counted else 1, np.int64),
         clock=np.array([0, 0, _SMALLEST_FIT, 1], np.int64),
-        span=np.array([1, -1], np.int64),
+        span=np.array([1, -1, 0, 1], np.int64),
         told=np.zeros(2, np.int64),
+        study=np.array(study, np.int64),
         expected=np.zeros(places, np.float64),
-        cells=np.zeros((LEVELS * max(1, ages) * WAITS, 3), np.int16),
+        cells=np.zeros(LEVELS * max(1, ages) * WAITS, np.int16),
     )
+
+
+def _places_for(slots: int, study: tuple[int, int]) -> int:
+    every, monitors = study
+    return monitors + ((max(1, slots) - 1) >> every) + 1
+
+
+def study_of(tuples: int, monitors: int) -> tuple[int, int]:
+    """Which of so many tuples are studied, as `MatchRate.study` says it.
+
+    >>> study_of(4096, 256), study_of(20_000, 256)
+    ((0, 0), (3, 256))
+    """
+    every = 0
+    while tuples >> every > STUDIED:
+        every += 1
+    return every, monitors if every else 0
+
+
+def shift_for(span: int) -> int:
+    """By how many bits moments are shortened.
+
+    >>> shift_for(1000), shift_for(2**30)
+    (0, 6)
+    """
+    return max(0, span.bit_length() - 1 - _FINE)
 
 
 def with_more_slots(rates: MatchRate, slots: int) -> MatchRate:
     """The same with room for `slots` tuples."""
-    exposed = records(EXPOSED, slots)
+    places = _places_for(slots, (int(rates.study[EVERY]), int(rates.study[MONITORS])))
+    exposed = records(EXPOSED, places)
     layout.copy(rates.exposed, exposed)
-    aged = np.zeros(slots if len(rates.aged) > 1 else 1, np.int64)
+    aged = np.zeros(places if len(rates.aged) > 1 else 1, np.int64)
     aged[: len(rates.aged)] = rates.aged
     return rates._replace(exposed=exposed, aged=aged)
 
@@ -156,7 +201,8 @@ def typical(level):
 
 @part
 def wait_of(elapsed, span):
-    """The place of a wait: the first ends at 1/64 of the span, then each is twice as long."""
+    """The place of a wait: the first ends at 1/64 of the span, then each is twice as long. Both are
+    in short units."""
     place = 0
     end = max(np.int64(1), span // _SHORTEST_WAIT)
     while place < WAITS - 1 and elapsed >= end:
@@ -172,6 +218,18 @@ def wait_end(place, span):
 
 
 @step
+def short(rates, moment):
+    """A moment in the bits that are kept of it."""
+    return (moment >> rates.span[SHIFT]) & _MOMENTS
+
+
+@step
+def ago(rates, moment):
+    """How long ago a moment was that is kept in short."""
+    return (short(rates, rates.clock[NOW]) - np.int64(moment)) & _MOMENTS
+
+
+@step
 def forget_key(rates, key):
     """The record of a key is new: its number may have belonged to another before."""
     rates.activity[key].last = rates.activity[key].before = NEVER
@@ -181,36 +239,55 @@ def forget_key(rates, key):
 def see_key(rates, stream, key):
     """A tuple of `stream` with this key has come; the caller counts it."""
     rates.weight[stream] += 1.0
-    now = rates.clock[NOW]
+    now = short(rates, rates.clock[NOW])
     activity = rates.activity[key]
-    if activity.last != now:
+    if np.int64(activity.last) != now:
         activity.before = activity.last
-        activity.last = now
+        activity.last = np.uint32(now)
 
 
 @part
 def waited(rates, key):
     """How long a key has not been seen."""
-    last = rates.activity[key].last
-    return np.int64(0) if last == NEVER else rates.clock[NOW] - last
+    last = np.int64(rates.activity[key].last)
+    return np.int64(0) if last == NEVER else ago(rates, last)
 
 
 @step
-def expose(rates, slot, seen, now):
+def place_of(rates, slot, stream, monitor):
+    """Where it is noted what a tuple was exposed to, or NOT_STUDIED.
+
+    Slots are numbered without regard to what is in them, so every so many of them are a fair
+    sample. All monitors are studied, since they alone show all ages.
+    """
+    every = rates.study[EVERY]
+    place = np.int64(NOT_STUDIED)
+    if every > 0 and monitor >= 0:
+        place = stream * (rates.study[MONITORS] // len(rates.weight)) + monitor
+    elif slot & ((1 << every) - 1) == 0:
+        place = rates.study[MONITORS] + (slot >> every)
+    return place
+
+
+@step
+def expose(rates, place, seen, now):
     """The trials of a tuple are counted up to now."""
-    rates.exposed[slot].moment = rates.clock[NOW]
-    rates.exposed[slot].seen = np.uint32(seen & _SHORT)
+    rates.exposed[place].moment = np.uint32(short(rates, rates.clock[NOW]))
+    rates.exposed[place].seen = np.uint32(seen & _SHORT)
     if len(rates.aged) > 1:
-        rates.aged[slot] = now
+        rates.aged[place] = now
 
 
 @step
-def exposed_to(rates, slot, seen):
-    """Opposite arrivals that were not counted yet, and where counting stopped: the clock of waits
-    and the clock of its age, which is another only in count windows."""
-    since = rates.exposed[slot].moment
-    trials = (seen - np.int64(rates.exposed[slot].seen)) & _SHORT
-    return trials, since, rates.aged[slot] if len(rates.aged) > 1 else since
+def exposed_to(rates, place, seen, now):
+    """Opposite arrivals that were not counted yet, and for how long: by the clock of waits, in
+    short, and by the clock of its age, which is another only in count windows."""
+    since = ago(rates, rates.exposed[place].moment)
+    trials = (seen - np.int64(rates.exposed[place].seen)) & _SHORT
+    aged = since << rates.span[SHIFT]
+    if len(rates.aged) > 1:
+        aged = now - rates.aged[place]
+    return trials, since, aged
 
 
 @part
@@ -223,14 +300,15 @@ def spread(rates, stream, level, ages, waits, window, trials):
     """Count trials for all cells through which a tuple went, evenly over ages (from, to) and waits
     (from, to); returns the last place of each."""
     places = rates.age.shape[1]
-    age, wait = age_place(ages[0], window, places), wait_of(waits[0], rates.span[0])
+    span = rates.span[SHORT_SPAN]
+    age, wait = age_place(ages[0], window, places), wait_of(waits[0], span)
     done = 0
     while True:
         share = by_age = by_wait = 1.0
         if age < places - 1 and ages[1] > ages[0]:
             by_age = (-(-(age + 1) * window // places) - ages[0]) / (ages[1] - ages[0])
         if wait < WAITS - 1 and waits[1] > waits[0]:
-            by_wait = (wait_end(wait, rates.span[0]) - waits[0]) / (waits[1] - waits[0])
+            by_wait = (wait_end(wait, span) - waits[0]) / (waits[1] - waits[0])
         share = min(share, by_age, by_wait)
         upto = np.int64(trials * share + 0.5)
         rates.trials[stream, level, age, wait] += upto - done
@@ -315,16 +393,15 @@ def fit(rates):
 
 @part
 def _gather(rates, stream):
-    """List the cells that have trials; returns how many there are."""
-    cells = 0
+    """List the cells that have trials, by number; returns how many there are."""
+    cells = number = 0
     for level in range(LEVELS):
         for age in range(rates.trials.shape[2]):
             for wait in range(WAITS):
                 if rates.trials[stream, level, age, wait] > 0:
-                    rates.cells[cells, LEVEL] = level
-                    rates.cells[cells, AGE] = age
-                    rates.cells[cells, WAIT] = wait
+                    rates.cells[cells] = number
                     cells += 1
+                number += 1
     return cells
 
 
@@ -334,16 +411,23 @@ def _expect(rates, stream, feature, cells):
     expected = rates.expected
     for place in range(len(expected)):
         expected[place] = 0.0
+    ages = rates.trials.shape[2]
     for at in range(cells):
-        cell = rates.cells[at]
-        hits = np.float64(rates.trials[stream, cell[LEVEL], cell[AGE], cell[WAIT]])
+        number = np.int64(rates.cells[at])
+        wait, age, level = number % WAITS, number // WAITS % ages, number // (WAITS * ages)
+        hits = np.float64(rates.trials[stream, level, age, wait])
+        place = level
         if feature != LEVEL:
-            hits *= rates.level[stream, cell[LEVEL]]
+            hits *= rates.level[stream, level]
         if feature != AGE:
-            hits *= rates.age[stream, cell[AGE]]
+            hits *= rates.age[stream, age]
+        else:
+            place = age
         if feature != WAIT:
-            hits *= rates.wait[stream, cell[WAIT]]
-        expected[cell[feature]] += hits
+            hits *= rates.wait[stream, wait]
+        else:
+            place = wait
+        expected[place] += hits
 
 
 @part

@@ -131,7 +131,7 @@ def enter(shed, account, accounts, slot):
             if shed.rule[0].statistics == frequency.RETAINED:
                 book.counts[key, stream] += 1.0
             elif shed.rule[0].kind == VALUE:
-                exposure.begin(shed, slot, stream)
+                exposure.begin(shed, slot)
     if members.notes[slot].monitor == ORDINARY:
         shed.queues[stream].members += 1
         stand(shed, slot)
@@ -145,6 +145,8 @@ def leave(shed, account, accounts, slot, complete):
     stream = np.int64(note.stream)
     accounts[account].used -= cost_at(members, slot)
     accounts[account].held -= 1
+    if shed.rule[0].kind == VALUE:
+        exposure.account(shed, slot, 0)
     if note.monitor != ORDINARY:
         age_curve.end(shed.curve, stream, np.int64(note.monitor), complete)
     else:
@@ -163,6 +165,4 @@ def leave(shed, account, accounts, slot, complete):
             book.counts[key, stream] -= 1.0
             if shed.rule[0].standing == BY_KEY:
                 victims.reweigh_others(shed, key, stream)
-        elif shed.rule[0].kind == VALUE and key != frequency.NO_KEY:
-            exposure.account(shed, slot, 0)
         frequency.let_go(book, key)

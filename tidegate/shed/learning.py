@@ -12,7 +12,7 @@ import numpy as np
 from tidegate.compiled.kernel import part, step
 from tidegate.estimate import age_curve, frequency, importance, match_rate
 from tidegate.shed import exposure, victims, worth
-from tidegate.shed.members import basis_at, is_one
+from tidegate.shed.members import basis_at, born_at, is_one
 from tidegate.shed.shed_records import BY_KEY, OUTPUT, VALUE
 from tidegate.windows.lifetime import ORDINARY
 
@@ -167,13 +167,14 @@ def count_in(shed, stream, moment, key, lives):
 def tick(shed, stream):
     """The clock by which VALUE measures how long keys have not been seen."""
     clock = shed.rates.clock
-    if shed.rates.span[1] >= 0:
-        clock[match_rate.NOW] = shed.queues[shed.rates.span[1]].now
+    span = shed.rates.span
+    if span[match_rate.CLOCK_OF] >= 0:
+        clock[match_rate.NOW] = shed.queues[span[match_rate.CLOCK_OF]].now
     else:
         clock[match_rate.NOW] += 1
     clock[match_rate.UNFITTED] += 1
     elapsed = clock[match_rate.NOW] - clock[match_rate.REFRESHED]
-    if elapsed * clock[match_rate.HURRY] > shed.rates.span[0]:
+    if elapsed * clock[match_rate.HURRY] > span[match_rate.SPAN]:
         shed.rule[0].refresh = 1
 
 
@@ -196,7 +197,7 @@ def gain(shed, slot, own, now, window):
     stream = np.int64(members.notes[slot].stream)
     rule = shed.rule[0]
     matches = worth.matches_of(shed.frequency.counts, np.int64(members.key[slot]), stream)
-    left = worth.life_left(members.born[slot], now, window)
+    left = worth.life_left(born_at(members, slot), now, window)
     # Only ever more than before, so its entry in the queue may stay behind.
     gained = worth.bounded(rule.alpha * rule.beta * own * matches)
     members.priority[slot] = worth.bounded(
@@ -210,7 +211,7 @@ def watch(shed, slot, now, results):
     note = shed.members.notes[slot]
     if note.monitor >= 0:
         stream = np.int64(note.stream)
-        age = now - shed.members.born[slot]
+        age = now - born_at(shed.members, slot)
         bucket = age_curve.bucket_at(
             age, shed.stages.width[stream], shed.curve.watch[stream].buckets
         )

@@ -53,6 +53,7 @@ _SHARE_OF_LOG = 8  # one in so many bytes of a budget goes to the log and its ke
 MONITOR_SHARE = 16
 MONITOR_SHARE_OF_VALUE = 48
 _BYTES_GUESSED = 1024  # of a tuple, where the budget is in bytes
+_BYTES_OF_SMALL = 256  # of a small one
 
 
 def keys_for(slots: int) -> int:
@@ -83,7 +84,7 @@ def shed_of(spec: JoinSpec, binding: Binding, state: State) -> Shed | None:
         rule=_rule(spec, policy, recipe, statistics, state),
         queues=records(QUEUE, streams),
         heaps=queue.empty(tiers.length_for(slots, streams) if by_heap else 1, needs.basis),
-        members=members.empty(state.notes, needs),
+        members=members.empty(state.slots, state.notes, needs),
         groups=columns["groups"],
         stages=ages.empty(streams, buckets + 1, rising),
         frequency=frequency.empty(
@@ -96,7 +97,7 @@ def shed_of(spec: JoinSpec, binding: Binding, state: State) -> Shed | None:
         ),
         curve=age_curve.empty(streams, max(1, buckets), age_curve.MOST_MONITORS if buckets else 1),
         importances=importance.empty(streams),
-        rates=_rates(recipe, streams, buckets, columns, state),
+        rates=_rates(spec, recipe, buckets, columns, state),
         patterns=patterns.empty(streams, recipes.fade_of(policy)) if by_pattern else None,
         samples=_samples(recipe, policy, streams, slots),
     )
@@ -119,10 +120,11 @@ def _needs(spec: JoinSpec, recipe: recipes.Recipe, state: State) -> members.Need
     ranked = (shed_records.SIMP, shed_records.SIMPPROB, shed_records.DIMPPROB, shed_records.VALUE)
     has_bases = timed or (weighed and kind in ranked) or kind == shed_records.PPS_CLUSTER
     by_key, by_age = recipe.standing == BY_KEY, recipe.standing == BY_AGE
+    knows_ages = recipe.aged or kind == shed_records.CUMULATIVE
     return members.Needs(
         priority=recipe.standing == BY_TUPLE or kind == shed_records.ARRIVAL_ORDER,
         basis=has_bases,
-        born=recipe.aged or kind == shed_records.CUMULATIVE,
+        born=(recipe.aged and by_age) or (knows_ages and not state.lanes.is_time_window.all()),
         cost=spec.memory_bytes is not None,
         key=recipe.keyed or kind == shed_records.ARRIVAL_ORDER,
         links=by_key or by_age,
@@ -283,13 +285,21 @@ def _open_curve(spec: JoinSpec, binding: Binding, policy: Policy, shed: Shed, st
 
 
 def _rates(
-    recipe: recipes.Recipe, streams: int, buckets: int, columns: dict[str, Any], state: State
+    spec: JoinSpec, recipe: recipes.Recipe, buckets: int, columns: dict[str, Any], state: State
 ) -> match_rate.MatchRate:
+    streams = len(spec.streams)
     if recipe.kind == shed_records.VALUE:
-        slots = max(2, len(state.slots))
-        counted = 0 if state.lanes.is_time_window.all() else slots
-        ages = min(match_rate.MOST_AGES, buckets)
-        rates = match_rate.empty(streams, ages, slots=slots, counted_slots=counted)
+        tuples = spec.memory_rows
+        if spec.memory_bytes is not None:
+            tuples = spec.memory_bytes // _BYTES_OF_SMALL
+        assert tuples is not None
+        rates = match_rate.empty(
+            streams,
+            min(match_rate.MOST_AGES, buckets),
+            slots=max(2, len(state.slots)),
+            is_counted=not state.lanes.is_time_window.all(),
+            study=match_rate.study_of(tuples, streams * age_curve.MOST_MONITORS),
+        )
     else:
         rates = match_rate.empty(streams)
     return rates._replace(activity=columns["activity"])
@@ -299,7 +309,9 @@ def _open_rates(shed: Shed, state: State) -> None:
     """What VALUE's rates are told, and the clock by which waits are measured."""
     rates, rule = shed.rates, shed.rule[0]
     timed = np.flatnonzero(state.lanes.is_time_window == 1)
-    rates.span[:] = max(1, int(rule.fade_after)), timed[0] if len(timed) else -1
+    span = max(1, int(rule.fade_after))
+    shift = match_rate.shift_for(span)
+    rates.span[:] = span, timed[0] if len(timed) else -1, shift, span >> shift
     rates.told[:] = rule.statistics == frequency.GIVEN, not rule.watched
     if rates.told[0]:
         levels = np.array([match_rate.typical(level) for level in range(match_rate.LEVELS)])
@@ -372,12 +384,13 @@ def _with_keys(shed: Shed, keys: int) -> Shed:
     return shed
 
 
-def with_more_slots(shed: Shed, notes: Any) -> Shed:
-    """The same with room for as many tuples as there are notes, which the join has grown."""
+def with_more_slots(shed: Shed, state: State) -> Shed:
+    """The same with room for as many tuples as the join has slots, which have grown."""
+    notes = state.notes
     slots, before = len(notes), len(shed.members.notes)
     notes.monitor[before:] = NOT_CHARGED
     shed = shed._replace(
-        members=members.grown(shed.members, notes),
+        members=members.grown(shed.members, state.slots, notes),
         samples=shed.samples and sample_records.grown(shed.samples, slots),
     )
     if shed.rule[0].kind == shed_records.VALUE:
@@ -423,7 +436,8 @@ def slot_bytes(shed: Shed) -> int:
     if shed.samples is not None:
         size += sample_records.slot_bytes(shed.samples)
     if rule.kind == shed_records.VALUE:
-        size += match_rate.EXPOSED.itemsize + (8 if len(shed.rates.aged) > 1 else 0)
+        studied = match_rate.EXPOSED.itemsize + (8 if len(shed.rates.aged) > 1 else 0)
+        size += -(-studied // (1 << int(shed.rates.study[match_rate.EVERY])))
     if rule.standing != BY_AGE:
         size += (queue.ENTRY.itemsize + (8 if len(shed.heaps.bases) > 1 else 0)) * 5 // 4
     if rule.keyed:
@@ -460,5 +474,6 @@ def stand_again(shed: Shed, line: NDArray[np.int64]) -> Shed:
 def nbytes(shed: Shed | None) -> int:
     """Memory of all arrays."""
 
-    # Notes are those of the join, which counts them.
-    return 0 if shed is None else layout.held(shed) - layout.held((shed.members.notes,))
+    # Slots and notes are those of the join, which counts them.
+    own = shed and layout.held(shed) - layout.held((shed.members.slots, shed.members.notes))
+    return own or 0
