@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 import tidegate as tg
-from tidegate.lab import paper_streams
+from tidegate.lab import families, paper_streams
 from tidegate.lab.configuration import EXACT, OPTIMUM, Configuration
 from tidegate.lab.datasets import recorded_streams
 from tidegate.lab.sampling_error import aggregation_error
@@ -32,6 +32,7 @@ SOURCES: Mapping[str, Callable[..., dict[str, pa.Table]]] = {
     VALUED: paper_streams.valued_streams,
     "scripted_streams": paper_streams.scripted_streams,
     "wan_trace": paper_streams.wan_trace,
+    "family_streams": families.family_streams,
 }
 
 Measurement = dict[str, float]
@@ -198,10 +199,14 @@ def _optimum(
     began = time.perf_counter()
     best = compute(streams, spec, **({} if start is None else {"weights": weights}))
     seconds = time.perf_counter() - began
-    counted = _counted(_gained(streams, spec, best), spec, start)
+    size, importance = best.size, best.importance
+    if start is not None:
+        counted = _counted(_gained(streams, spec, best), spec, start)
+        size = counted.num_rows
+        importance = pc.sum(counted["_importance"], min_count=0).as_py() or 0.0
     return {
-        "size": counted.num_rows,
-        "importance": pc.sum(counted["_importance"], min_count=0).as_py() or 0.0,
+        "size": size,
+        "importance": importance,
         "size_total": best.size,
         "importance_total": best.importance,
         "memory_rows": budget,
