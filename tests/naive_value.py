@@ -144,7 +144,7 @@ class ValueJoin(WatchedJoin):
         self.importances = Importances(spec.output_importance)
         timed = [s for s in range(2) if spec.windows[s].kind != "rows"]
         self.clock_of = timed[0] if timed else None  # the stream whose clock waits go by
-        self.wait_clock, self.refreshed, self.unfitted, self.hurry = 0, 0, 64, 1
+        self.wait_clock, self.refreshed, self.unfitted, self.hurry = 0, 0, 64, 16
         self.refresh_in, self.quiet, self.faded = 1, 0, 0
         self.seen_of, self.now_of = [0, 0], [0, 0]  # as of the last arrival that was seen
         self.scores: dict[int, float] = {}
@@ -266,18 +266,22 @@ class ValueJoin(WatchedJoin):
             for arrival in self.alive:
                 self.account(arrival, False)
             self.fit()
-        moved = 0
+        least = [self.least_score(stream) for stream in range(2)]
+        wasted = 0
         for arrival in self.alive:
-            before, after = self.scores[arrival.taken], self.score(arrival)
-            self.scores[arrival.taken] = after
-            moved += abs(after - before) > 0.1 * max(before, after)
-        if 8 * moved > len(self.alive):
+            self.scores[arrival.taken] = self.score(arrival)
+            wasted += self.scores[arrival.taken] < 0.9 * least[arrival.stream]
+        if 16 * wasted > len(self.alive):
             self.hurry = min(64, 2 * self.hurry)
-        elif 32 * moved < len(self.alive):
+        elif 64 * wasted < len(self.alive):
             self.hurry = max(1, self.hurry // 2)
         self.refreshed = self.wait_clock
-        ordinary = sum(arrival.taken not in self.lives for arrival in self.alive)
-        self.refresh_in = max(learning.SMALLEST_REFRESH, ordinary)
+        self.refresh_in = max(learning.SMALLEST_REFRESH, 8 * len(self.alive))
+
+    def least_score(self, stream: int) -> float:
+        """Of those of a stream that can be victims, as of when they were last scored."""
+        candidates = [a for a in self.alive_of(stream) if a.taken not in self.lives]
+        return min((self.scores[a.taken] for a in candidates), default=0.0)
 
     def fit(self) -> None:
         self.lessons += 1

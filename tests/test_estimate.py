@@ -237,11 +237,6 @@ def test_rates_are_flat_where_counts_say_nothing() -> None:
     assert rates.level_rate[0, :10] == pytest.approx(np.full(10, 0.003), rel=0.1)
 
 
-def test_a_score_has_moved_by_more_than_a_trifle() -> None:
-    pairs = [(1.0, 1.2), (1.2, 1.0), (1.0, 1.05), (0.0, 0.0)]
-    assert [bool(match_rate.has_moved(*pair)) for pair in pairs] == [True, True, False, False]
-
-
 def test_what_age_explains_is_not_counted_twice() -> None:
     """A key's count grows with its age: on the diagonal both predict, in truth only age does."""
     age = np.linspace(0.1, 1.9, 20)

@@ -51,9 +51,10 @@ POWERS = (-2.0, -1.0, -0.5, 0.0, 0.25, 0.5, 0.75, 1.0)
 _ENOUGH = 8.0  # hits, where they come one by one, to learn from
 _LASTING = 1000.0  # hits; less than that is kept until there is more
 _CAUTION = 4.0  # hits, where they come one by one, that would make a factor 1
+_SIGMAS = 2.0
 _SMALLEST_FIT = 64  # tuples between two fits, which cost as much as some hundred
+FIRST_HURRY = 16  # refreshes in a window, to learn quickly at first
 _FITS = 40  # in the weight of all tuples, which in the long run is that of five windows
-_MOVED = 0.1  # of a score: a change that is more than a trifle
 
 
 @frame
@@ -80,6 +81,7 @@ class MatchRate(NamedTuple):
     #                           in a window
     span: NDArray[np.int64]  # the longest window; the stream whose clock it is of, -1: arrivals;
     #                          bits by which moments are shortened; the window in such units
+    least: NDArray[np.float64]  # [stream]: scratch of a refresh
     told: NDArray[np.int64]  # [0]: levels are given shares, [1]: ages are a given curve
     study: NDArray[np.int64]  # one slot in 2 ** [0] is studied; [1]: places for monitors
     expected: NDArray[np.float64]  # scratch, since kernels allocate nothing: by place,
@@ -134,8 +136,9 @@ def empty(
         activity=_never(keys + 1),
         exposed=records(EXPOSED, studied),
         aged=np.zeros(studied if is_counted else 1, np.int64),
-        clock=np.array([0, 0, _SMALLEST_FIT, 1], np.int64),
+        clock=np.array([0, 0, _SMALLEST_FIT, FIRST_HURRY], np.int64),
         span=np.array([1, -1, 0, 1], np.int64),
+        least=np.zeros(streams, np.float64),
         told=np.zeros(2, np.int64),
         study=np.array(study, np.int64),
         expected=np.zeros(places, np.float64),
@@ -493,7 +496,9 @@ def _trust(rates, stream, feature, places, scale, clump):
             hits = _hits(rates, stream, feature, place)
             seen += 1.0
             surprise += (hits - expected) ** 2 / (expected + _CAUTION * clump) / clump
-    return max(0.0, 1.0 - seen / surprise) if surprise > 0.0 else 0.0
+    # Twice the standard deviation more than on average, or a flat factor would look like a curve.
+    by_chance = seen + _SIGMAS * math.sqrt(2.0 * seen)
+    return max(0.0, 1.0 - by_chance / surprise) if surprise > 0.0 else 0.0
 
 
 @part
@@ -554,8 +559,3 @@ def is_due(rates):
         weight += rates.weight[stream]
     since = rates.clock[UNFITTED]
     return since >= _SMALLEST_FIT and _FITS * since >= weight
-
-
-@part
-def has_moved(before, after):
-    return abs(after - before) > _MOVED * max(before, after)

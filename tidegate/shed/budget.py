@@ -31,6 +31,7 @@ ACCOUNT = np.dtype(
 )
 
 REFUSED = -2
+RISEN = 1.05  # of a score: by less the next victim goes all the same, since scores are estimates
 
 
 @step
@@ -75,7 +76,7 @@ def first_to_go(shed, stream, combine, weighed):
         slot = victims.first_by_tuple(shed.queues, shed.heaps, members, stream)
         while slot >= 0 and shed.rule[0].kind == VALUE:
             priority = worth.score_of(shed, slot, combine, weighed)
-            if not priority > members.priority[slot]:
+            if not priority > RISEN * members.priority[slot]:
                 break
             members.priority[slot] = priority
             slot = victims.first_by_tuple(shed.queues, shed.heaps, members, stream)

@@ -56,7 +56,7 @@ def studied(shed: Any, slots: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDA
 def begin(shed, slot):
     """A member is retained from now on."""
     place = place_of(shed, slot)
-    if place != match_rate.NOT_STUDIED:
+    if len(shed.rates.exposed) > 1 and place != match_rate.NOT_STUDIED:
         _begin_at(shed, place, np.int64(shed.members.notes[slot].stream))
 
 
@@ -70,7 +70,7 @@ def account(shed, slot, met):
     """Count the arrivals since a member was last looked at as its trials, if it is studied; was the
     last one a hit?"""
     place = place_of(shed, slot)
-    if place != match_rate.NOT_STUDIED:
+    if len(shed.rates.exposed) > 1 and place != match_rate.NOT_STUDIED:
         _account_at(shed, slot, place, met)
 
 

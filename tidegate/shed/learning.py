@@ -11,13 +11,14 @@ import numpy as np
 
 from tidegate.compiled.kernel import part, step
 from tidegate.estimate import age_curve, frequency, importance, match_rate
-from tidegate.shed import exposure, victims, worth
+from tidegate.shed import exposure, shadows, victims, worth
 from tidegate.shed.members import basis_at, born_at, is_one
 from tidegate.shed.shed_records import BY_KEY, OUTPUT, VALUE
 from tidegate.windows.lifetime import ORDINARY
 
 SMALLEST_REFRESH = 64  # tuples between two refreshes of all scores
 MOST_HURRY = 64  # refreshes in a window
+CLEARLY_LESS = 0.9
 SMALLEST_FADE = 256
 
 
@@ -55,37 +56,44 @@ def fit(shed):
 
 @part
 def refresh(shed, combine, weighed):
-    """Recompute all scores of VALUE: O(M), and so done every M tuples; where worth moves with age
-    or wait also up to 64 times in a window, as `hurry` says."""
+    """Recompute all scores of VALUE: O(M), and so done up to 64 times in a window, as `hurry` says,
+    and at least every 8 M tuples."""
     if match_rate.is_due(shed.rates):
-        exposure.account_all(shed)
+        account_all(shed)
         fit(shed)
-    members = looked = moved = 0
     for stream in range(len(shed.queues)):
-        members += shed.queues[stream].members
+        shed.rates.least[stream] = _least(shed, stream)
+    members = wasted = 0
     for slot in range(len(shed.members.notes)):
         exposure.warm_ahead(shed, slot)
         if is_one(shed.members, slot):
-            before = shed.members.priority[slot]
             score = worth.score_of(shed, slot, combine, weighed)
             shed.members.priority[slot] = score
-            looked += 1
-            moved += match_rate.has_moved(before, score)
+            members += 1
+            wasted += score < CLEARLY_LESS * shed.rates.least[shed.members.notes[slot].stream]
     for stream in range(len(shed.queues)):
         victims.rebuild_by_tuple(shed.queues, shed.heaps, shed.members, stream)
     hurry = shed.rates.clock[match_rate.HURRY]
-    shed.rates.clock[match_rate.HURRY] = next_hurry(hurry, moved, looked)
+    shed.rates.clock[match_rate.HURRY] = next_hurry(hurry, wasted, members)
     shed.rates.clock[match_rate.REFRESHED] = shed.rates.clock[match_rate.NOW]
-    shed.rule[0].refresh = max(SMALLEST_REFRESH, members)
+    shed.rule[0].refresh = max(SMALLEST_REFRESH, 8 * members)
+
+
+@step
+def _least(shed, stream):
+    """The priority of the next victim of a stream, as the queue has it."""
+    slot = victims.first_by_tuple(shed.queues, shed.heaps, shed.members, stream)
+    return shed.members.priority[slot] if slot >= 0 else 0.0
 
 
 @part
-def next_hurry(hurry, moved, looked):
-    """How often in a window scores are recomputed: more often if many of them have moved since the
-    last time, less often if few have."""
-    if 8 * moved > looked:
+def next_hurry(hurry, wasted, members):
+    """How often in a window scores are recomputed: more often if many members were clearly worth
+    less than the next victim, less often if few were. That others have risen is seen when they
+    come to the top."""
+    if 16 * wasted > members:
         return min(MOST_HURRY, 2 * hurry)
-    if 32 * moved < looked:
+    if 64 * wasted < members:
         return max(1, hurry // 2)
     return hurry
 
@@ -103,14 +111,24 @@ def score_again(shed, slot, combine, weighed, partner):
         victims.store(shed.queues, shed.heaps, members, slot, score)
 
 
+@step
+def account_all(shed):
+    """Count all trials up to now, of shadows or of members."""
+    if shadows.are_kept(shed.shadows):
+        shadows.account_all(shed)
+    else:
+        exposure.account_all(shed)
+
+
 @part
 def fade(shed):
     """Old evidence counts for less from now on."""
     book = shed.frequency
     if shed.rule[0].kind == VALUE:
-        exposure.account_all(shed)
+        account_all(shed)
     frequency.fade(book)
     if shed.rule[0].kind == VALUE:
+        shadows.fade(shed.shadows)
         match_rate.fade(shed.rates)
         importance.fade(shed.importances)
         shed.rule[0].refresh = 1

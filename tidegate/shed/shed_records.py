@@ -22,6 +22,7 @@ from tidegate.shed.ages import Stages
 from tidegate.shed.members import Members
 from tidegate.shed.queue import Heaps
 from tidegate.shed.sample_records import Samples
+from tidegate.shed.shadows import Shadows
 
 # How members stand: one by one, by key, or by age. It decides what a change of worth moves.
 BY_TUPLE, BY_KEY, BY_AGE = range(3)
@@ -101,6 +102,7 @@ class Shed(NamedTuple):
     curve: AgeCurve
     importances: Importances
     rates: MatchRate
+    shadows: Shadows
     # None unless the policy has them, and then their branches are pruned: the driver of most
     # policies is compiled without a line about patterns or samples.
     patterns: Patterns | None

@@ -26,6 +26,7 @@ from tidegate.shed import (
     recipes,
     sample_records,
     sampling,
+    shadows,
     shed_records,
     tiers,
     victims,
@@ -35,6 +36,7 @@ from tidegate.shed.shed_records import BY_AGE, BY_KEY, BY_TUPLE, QUEUE, RULE, Sh
 from tidegate.spec import JoinSpec, TidegateError
 from tidegate.spec.options import Policy
 from tidegate.spec.policy import is_sampling
+from tidegate.spec.predicates import Equal
 from tidegate.spec.units import parse_window
 from tidegate.state import arrays
 from tidegate.state.join_state import State
@@ -98,6 +100,7 @@ def shed_of(spec: JoinSpec, binding: Binding, state: State) -> Shed | None:
         curve=age_curve.empty(streams, max(1, buckets), age_curve.MOST_MONITORS if buckets else 1),
         importances=importance.empty(streams),
         rates=_rates(spec, recipe, buckets, columns, state),
+        shadows=_shadows(spec, recipe, state),
         patterns=patterns.empty(streams, recipes.fade_of(policy)) if by_pattern else None,
         samples=_samples(recipe, policy, streams, slots),
     )
@@ -281,7 +284,25 @@ def _open_curve(spec: JoinSpec, binding: Binding, policy: Policy, shed: Shed, st
                 MONITOR_SHARE_OF_VALUE if shed.rule[0].kind == shed_records.VALUE else MONITOR_SHARE
             )
             limit = min(age_curve.MOST_MONITORS, share / one_in)
-            shed.curve.watch[stream].limit = limit if share >= 4 else 0.0
+            is_needed = share >= 4 and len(shed.shadows.chains) == 1
+            shed.curve.watch[stream].limit = limit if is_needed else 0.0
+
+
+def _tuples(spec: JoinSpec) -> int:
+    """How many tuples a budget may hold."""
+    if spec.memory_bytes is not None:
+        return spec.memory_bytes // _BYTES_OF_SMALL
+    assert spec.memory_rows is not None
+    return spec.memory_rows
+
+
+def _shadows(spec: JoinSpec, recipe: recipes.Recipe, state: State) -> shadows.Shadows:
+    by_key = all(isinstance(predicate, Equal) for predicate in spec.predicates)
+    if recipe.kind != shed_records.VALUE or not by_key or len(spec.streams) > 2:
+        return shadows.empty(len(spec.streams), 0)
+    kept = shadows.empty(2, shadows.room_for(_tuples(spec)), spec.ties == "instant")
+    kept.ring.life = state.lanes.window - (1 - state.lanes.is_time_window)
+    return kept
 
 
 def _rates(
@@ -289,16 +310,13 @@ def _rates(
 ) -> match_rate.MatchRate:
     streams = len(spec.streams)
     if recipe.kind == shed_records.VALUE:
-        tuples = spec.memory_rows
-        if spec.memory_bytes is not None:
-            tuples = spec.memory_bytes // _BYTES_OF_SMALL
-        assert tuples is not None
+        by_key = all(isinstance(predicate, Equal) for predicate in spec.predicates)
         rates = match_rate.empty(
             streams,
             min(match_rate.MOST_AGES, buckets),
-            slots=max(2, len(state.slots)),
+            slots=1 if by_key else max(2, len(state.slots)),
             is_counted=not state.lanes.is_time_window.all(),
-            study=match_rate.study_of(tuples, streams * age_curve.MOST_MONITORS),
+            study=match_rate.study_of(_tuples(spec), 0 if by_key else streams * age_curve.MOST_MONITORS),
         )
     else:
         rates = match_rate.empty(streams)
@@ -394,7 +412,8 @@ def with_more_slots(shed: Shed, state: State) -> Shed:
         samples=shed.samples and sample_records.grown(shed.samples, slots),
     )
     if shed.rule[0].kind == shed_records.VALUE:
-        shed = shed._replace(rates=match_rate.with_more_slots(shed.rates, slots))
+        if len(shed.shadows.chains) == 1:
+            shed = shed._replace(rates=match_rate.with_more_slots(shed.rates, slots))
     if shed.rule[0].standing != BY_AGE:
         shed = with_even_queues(shed, slots)
     if shed.rule[0].keyed and shed.rule[0].statistics != frequency.GIVEN:
