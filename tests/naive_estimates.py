@@ -263,6 +263,7 @@ class Rates:
         self.factors = [[0.0] * LEVELS, [1.0] * AGES, [1.0] * WAITS]
         self.believed = [[0.0] * LEVELS, [1.0] * AGES, [1.0] * WAITS]
         self.wait_worth = [1.0] * WAITS
+        self.waits_expected = [0.0] * WAITS
         self.weight = 0.0  # arrivals of the stream, faded
         self.known = False
         self.clump_hits = self.clump_squares = self.run = 0.0
@@ -378,6 +379,9 @@ class Rates:
         hits = [self.hits_at(LEVEL, level) for level in range(LEVELS)]
         total = added(hits)
         power, scale, best = 1.0, 1.0 / max(1.0, opposite_weight), -math.inf
+        if total < ENOUGH * clump:
+            promised = added([t * (typical(level) + 0.5) * scale for level, t in enumerate(trials)])
+            scale *= min(1.0, (total + CAUTION * clump) / (promised + CAUTION * clump))
         for candidate in POWERS if total >= ENOUGH * clump else ():
             plain = [(typical(level) + 0.5) ** candidate for level in range(LEVELS)]
             sum_expected = added([t * p for t, p in zip(trials, plain, strict=True)])
@@ -396,6 +400,8 @@ class Rates:
     def judge_factor(self, feature: int, cells: list[tuple[Cell, float]], clump: float) -> float:
         """Shrunk towards 1; returns the hits expected where the fewest are."""
         expected = self.expected(feature, cells)
+        if feature == WAIT:
+            self.waits_expected = expected
         scale = self.excess(feature, expected)
         trust = self.trust(feature, expected, scale, clump)
         self.believed[feature] = [
@@ -418,12 +424,15 @@ class Rates:
                 hits = self.hits_at(feature, place)
                 seen += 1.0
                 surprise += (hits - e) ** 2 / (e + CAUTION * clump) / clump
-        return max(0.0, 1.0 - seen / surprise) if surprise > 0.0 else 0.0
+        by_chance = seen + 2.0 * math.sqrt(2.0 * seen)  # and two standard deviations
+        return max(0.0, 1.0 - by_chance / surprise) if surprise > 0.0 else 0.0
 
     def best_ahead(self, wait: int) -> float:
-        """The best mean of the waits' factor from a wait up to a later one, by their lengths."""
+        """The best mean of the waits' factor from a wait up to a later one, by their lengths, as
+        far as waits were seen."""
+        seen = [place for place in range(WAITS) if self.waits_expected[place] > 0.0]
         total = length = best = 0.0
-        for later in range(wait, WAITS):
+        for later in range(wait, max([wait, *seen]) + 1):
             width = 2.0 ** max(0, later - 1)
             total += width * self.believed[WAIT][later]
             length += width

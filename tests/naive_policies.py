@@ -146,12 +146,26 @@ class ShedJoin(NaiveJoin):
                 self.factor[stream] = tuples / max(1, self.window(other))
             elif name != "age":
                 self.precedence[stream] = int(theirs > 1.1 * ours)
+        # Nobody meets a retained tuple of the last stream, or of an instant, without a window.
+        idle = [
+            window.kind != "rows"
+            and window.size == 0
+            and (stream == 1 or self.spec.ties == "instant")
+            for stream, window in enumerate(self.spec.windows)
+        ]
+        if sum(idle) == 1:
+            self.precedence = [int(not none) for none in idle]
         if all_came:
             self.arrived = [number * 0.5 ** (1.0 / 16) for number in self.arrived]
             self.until_plan = 64
 
     def count(self, arrival: Arrival) -> None:
-        """Count on in a sketch, once the window of a stream holds more than its log."""
+        """Count on in a sketch, once the window of a stream holds more than its log; where a window
+        is empty all tuples are counted, and fade once in a window."""
+        has_empty = any(window.size == 0 for window in self.spec.windows)
+        fades = 1 if has_empty and self.policy.get("statistics") is None else 5
+        if fades == 1 and self.sketch is None:
+            self.sketch, self.faded, self.quiet = {}, self.moment, 0
         if self.sketch is None:
             before = [a for a in self.seen if a is not arrival and self.is_in_window(a)]
             if sum(a.stream == arrival.stream for a in before) >= shed_arrays.log_lines(self.spec):
@@ -163,7 +177,7 @@ class ShedJoin(NaiveJoin):
             timed = [s for s in range(2) if self.spec.windows[s].kind != "rows"]
             elapsed = self.moment - self.faded if timed else self.quiet
             period = max(sizes[s] for s in timed) if timed else sum(sizes)
-            if self.quiet >= learning.SMALLEST_FADE and 5 * elapsed > period:
+            if self.quiet >= learning.SMALLEST_FADE and fades * elapsed > period:
                 held = {self.key(other) for other in self.alive}
                 for key in {key for _, key in self.sketch}:
                     counts = [faded(self.sketch.pop((s, key), 0.0)) for s in range(2)]

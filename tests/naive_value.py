@@ -9,14 +9,27 @@ arrival, a new one, and again whoever is about to go (who stays if it is worth m
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
 
+import numpy as np
 from naive import Arrival
-from naive_estimates import AGES, FadingCounts, Importances, Monitors, Pace, Rates, Stages, level_of
+from naive_estimates import (
+    AGES,
+    FadingCounts,
+    Importances,
+    Monitors,
+    Pace,
+    Rates,
+    Stages,
+    faded,
+    level_of,
+)
 from naive_policies import NOTHING, Rank, ShedJoin
 
-from tidegate.estimate import match_rate
-from tidegate.shed import learning
+from tidegate.estimate import hashes, match_rate
+from tidegate.shed import learning, shadows
 from tidegate.spec import JoinSpec
+from tidegate.spec.predicates import Equal
 
 GOES_LAST = 2  # the precedence of a monitor
 
@@ -125,6 +138,20 @@ class AgeJoin(WatchedJoin):
         self.now_of = [self.now(stream) for stream in range(2)]
 
 
+@dataclass
+class Shadow:
+    """A tuple that is followed through the full window."""
+
+    arrival: Arrival
+    draw: int
+    born: int
+    aged: int  # the clock of its age, when its trials were last counted
+    last: int  # when its key was last seen
+    since: int  # when its trials were last counted, by the clock of waits
+    seen: int  # and how many opposite tuples had come then
+    count: float  # of its key on the opposite stream
+
+
 class ValueJoin(WatchedJoin):
     one_in = 48
 
@@ -139,6 +166,13 @@ class ValueJoin(WatchedJoin):
         self.every = 1  # one slot in so many is studied
         while int(spec.memory_rows or 0) // self.every > match_rate.STUDIED:
             self.every *= 2
+        self.by_key = all(isinstance(predicate, Equal) for predicate in spec.predicates)
+        if self.by_key:
+            for monitors in self.monitors:
+                monitors.limit = 0.0
+        self.shadows: list[list[Shadow]] = [[], []]
+        self.shadow_every = [1, 1]
+        self.room = max(shadows.FEWEST, min(shadows.MOST, int(spec.memory_rows or 0)))
         self.slots: dict[int, int] = {}  # by order of arrival
         self.unused: list[int] = []  # slots that were left; the last one is taken first
         self.importances = Importances(spec.output_importance)
@@ -189,6 +223,8 @@ class ValueJoin(WatchedJoin):
         if key is not NOTHING:
             self.rates[stream].weight += 1.0
             self.keys.see(key, stream, self.short_now, key in self.held())
+            if self.by_key:
+                self.see_shadows(arrival, key)
         self.being_taken.append(arrival)
         if self.spec.importance_columns is not None:
             self.importances.see(stream, arrival.importance)
@@ -201,9 +237,10 @@ class ValueJoin(WatchedJoin):
         self.quiet += 1
         elapsed = self.quiet if self.clock_of is None else self.moment - self.faded
         if self.quiet >= learning.SMALLEST_FADE and elapsed > self.fade_after():
-            for other in self.alive:
-                self.account(other, False)
+            self.account_all()
             self.keys.fade(self.held())
+            for shadow in (*self.shadows[0], *self.shadows[1]):
+                shadow.count = faded(shadow.count)
             for rates in self.rates:
                 rates.fade()
             self.importances.fade()
@@ -226,6 +263,72 @@ class ValueJoin(WatchedJoin):
         self.unfitted += 1
         if (self.wait_clock - self.refreshed) * self.hurry > max(1, self.fade_after()):
             self.refresh_in = 1
+
+    def account_all(self) -> None:
+        for stream in range(2):
+            for shadow in self.shadows[stream]:
+                self.account_shadow(stream, shadow, False)
+        for arrival in self.alive:
+            self.account(arrival, False)
+
+    # --- shadows: one tuple in so many, followed through the full window -------------------
+
+    def see_shadows(self, arrival: Arrival, key: Hashable) -> None:
+        stream = arrival.stream
+        for lane in range(2):
+            while self.shadows[lane] and not self.would_live(lane, self.shadows[lane][0]):
+                self.account_shadow(lane, self.shadows[lane].pop(0), False)
+        for lane in range(2):
+            for shadow in self.shadows[lane]:
+                if self.key(shadow.arrival) == key:
+                    together = shadow.arrival.time == arrival.time and self.spec.ties == "instant"
+                    self.account_shadow(lane, shadow, lane != stream and not together)
+                    shadow.last = self.short_now
+                    if lane != stream:
+                        shadow.count = self.keys.of(key, stream)
+        window = self.spec.windows[stream]
+        if window.kind != "rows" or window.size > 0:
+            self.begin_shadow(arrival, key)
+
+    def would_live(self, stream: int, shadow: Shadow) -> bool:
+        is_counted = self.spec.windows[stream].kind == "rows"
+        age = self.now_of[stream] - shadow.born
+        return age < self.window(stream) if is_counted else age <= self.window(stream)
+
+    def begin_shadow(self, arrival: Arrival, key: Hashable) -> None:
+        stream = arrival.stream
+        draw = int(hashes.marks_of(np.array([2 * self.seen_of[stream] + stream]))[0])
+        ring = self.shadows[stream]
+        if draw % self.shadow_every[stream] == 0 and len(ring) == self.room:
+            self.shadow_every[stream] *= 2
+            for shadow in ring:
+                if shadow.draw % self.shadow_every[stream]:
+                    self.account_shadow(stream, shadow, False)
+            ring[:] = [s for s in ring if s.draw % self.shadow_every[stream] == 0]
+        elif self.shadow_every[stream] > 1 and 8 * len(ring) < self.room:
+            self.shadow_every[stream] //= 2
+        if draw % self.shadow_every[stream] == 0 and len(ring) < self.room:
+            now, short = self.now_of[stream], self.short_now
+            is_counted = self.spec.windows[stream].kind == "rows"
+            born = now if is_counted else arrival.time // self.nanoseconds
+            seen, count = self.seen_of[1 - stream], self.keys.of(key, 1 - stream)
+            ring.append(Shadow(arrival, draw, born, now, short, short, seen, count))
+
+    def account_shadow(self, stream: int, shadow: Shadow, met: bool) -> None:
+        now, seen = self.short_now, self.seen_of[1 - stream]
+        trials, rates = seen - shadow.seen, self.rates[stream]
+        if trials or met:
+            level = level_of(shadow.count)
+            begun = max(0, shadow.since - shadow.last)
+            waits = (begun, begun + now - shadow.since)
+            ages = (shadow.aged - shadow.born, self.now_of[stream] - shadow.born)
+            window = self.width(stream) * self.monitors[stream].buckets
+            age, wait = rates.spread(level, ages, waits, window, trials)
+            if met:
+                rates.hit(level, age, wait, seen)
+        shadow.seen, shadow.since, shadow.aged = seen, now, self.now_of[stream]
+
+    # --- members, where tuples meet by other predicates ------------------------------------
 
     def account(self, arrival: Arrival, met: bool) -> None:
         """Its trials since it was last looked at, spread over the cells it went through."""
@@ -263,8 +366,7 @@ class ValueJoin(WatchedJoin):
     def refresh(self) -> None:
         weight = self.rates[0].weight + self.rates[1].weight
         if self.unfitted >= 64 and 40 * self.unfitted >= weight:
-            for arrival in self.alive:
-                self.account(arrival, False)
+            self.account_all()
             self.fit()
         least = [self.least_score(stream) for stream in range(2)]
         wasted = 0
@@ -318,12 +420,12 @@ class ValueJoin(WatchedJoin):
         self.scores[arrival.taken] = self.score(arrival)
 
     def look_again(self, candidates: list[Arrival]) -> None:
-        """Whoever is about to go in its stream stays if it is worth more by now."""
+        """Whoever is about to go in its stream stays if it is worth clearly more by now."""
         for stream in range(2):
             while own := [other for other in candidates if other.stream == stream]:
                 first = min(own, key=self.rank)
                 score = self.score(first)
-                if score <= self.scores[first.taken]:
+                if score <= 1.05 * self.scores[first.taken]:
                     break
                 self.scores[first.taken] = score
 
@@ -331,6 +433,8 @@ class ValueJoin(WatchedJoin):
         stream = arrival.stream
         slot = self.unused.pop() if self.unused else len(self.slots)
         self.slots[arrival.taken] = slot
+        if self.by_key:
+            return
         if slot % self.every == 0 or (self.every > 1 and arrival.taken in self.lives):
             self.exposed[arrival.taken] = (
                 self.seen_of[1 - stream],

@@ -25,6 +25,7 @@ from strategies import LARGER, SMALL, cases
 import tidegate as tg
 from tidegate.engine import snapshot
 from tidegate.estimate import match_rate
+from tidegate.shed import shadows
 
 EXAMPLES = int(os.environ.get("TIDEGATE_EXAMPLES", settings().max_examples))
 MANY, FEW = (max(2, EXAMPLES // part) for part in (2, 20))
@@ -160,7 +161,7 @@ WINDOWS: list[Any] = [
 ]  # fmt: skip
 
 
-def recurring(number: int, policy: str, unit: int = 1) -> Case:
+def recurring(number: int, policy: str, unit: int = 1, by_key: bool = True) -> Case:
     """Two keys in three come back soon, at ages that differ between the streams."""
     random, tables = Random(number), {}
     for name, lag in (("left", 3), ("right", 12)):
@@ -175,7 +176,8 @@ def recurring(number: int, policy: str, unit: int = 1) -> Case:
             }
         )
     spec = tg.JoinSpec(
-        on="k", time="ts", within=40 * unit if unit > 1 else WINDOWS[number], memory=40,
+        on="k" if by_key else ["k", tg.band("w", -10, 10)],
+        time="ts", within=40 * unit if unit > 1 else WINDOWS[number], memory=40,
         policy=policy, importance="w",
         split=("auto", "shared", "even", "auto")[number],
         output_importance=("min", "mean", "max", "product")[number],
@@ -198,13 +200,26 @@ def test_what_is_learned_over_many_windows_names_the_same_victims(number: int, p
 def test_value_learns_from_a_sample_of_its_tuples(
     number: int, unit: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """One slot in four, and all monitors; long times are kept in coarse units."""
+    """Where a hash does not decide who meets: one slot in four, and all monitors; long times are
+    kept in coarse units."""
     monkeypatch.setattr(match_rate, "STUDIED", 10)
-    twin = check_victims(recurring(number, "value", unit))
+    twin = check_victims(recurring(number, "value", unit, by_key=False))
     assert isinstance(twin, ValueJoin)
     assert twin.lessons > 1
     assert (twin.every, twin.unit) == (4, 8 if unit > 1 else 1)
     assert 0 < len(twin.exposed) < len(twin.slots) + twin.counts["evicted", 0]
+
+
+@pytest.mark.parametrize("number", range(len(WINDOWS)))
+def test_value_drops_shadows_when_there_are_too_many(
+    number: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(shadows, "MOST", 12)
+    monkeypatch.setattr(shadows, "FEWEST", 12)
+    twin = check_victims(recurring(number, "value"))
+    assert isinstance(twin, ValueJoin)
+    assert twin.lessons > 1
+    assert max(twin.shadow_every) > 1
 
 
 CURVES = ([1, 1, 2, 1], [3, 0, 2], [4, 2, 1], [0, 0, 5, 1, 0, 7], [1, 1, 1], [0])

@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from tidegate.engine import snapshot_checks
+from tidegate.engine import saved_exposure, snapshot_checks
 from tidegate.estimate import frequency, hashes, match_rate, rare_keys
-from tidegate.shed import exposure, standing_patterns
+from tidegate.shed import standing_patterns
 from tidegate.shed.shed_records import ARRIVAL_ORDER, VALUE, Shed
 from tidegate.state import join_state, shed_arrays
 from tidegate.state.join_state import State
@@ -33,7 +33,6 @@ _RATES = (
     "clock",
 )  # fmt: skip
 _WATCH = ("alive", "lives", "waited", "known")
-_OLD_NEVER = -(2**62)
 _LEVELS = ("start", "peak", "reviewed", "begun")
 _WANTS = ("skip", "left", "draws")
 
@@ -123,7 +122,7 @@ def dump(shed: Shed, state: State) -> pa.Table:
     if _counts_keys(shed):
         parts |= _counted(shed)
     if shed.rule[0].kind == VALUE:
-        parts |= _exposed(shed)
+        parts |= saved_exposure.dump(shed)
     if shed.samples is not None:
         parts |= _sampled(shed, state)
     columns = {
@@ -132,17 +131,6 @@ def dump(shed: Shed, state: State) -> pa.Table:
         "data": pa.array([np.ascontiguousarray(a).tobytes() for a in parts.values()], pa.binary()),
     }
     return pa.table(columns).replace_schema_metadata(_MARK)
-
-
-def _exposed(shed: Shed) -> dict[str, Any]:
-    """Up to where the trials of studied members are counted."""
-    slots = np.flatnonzero(shed.members.notes.monitor != NOT_CHARGED)
-    slots, places = exposure.studied(shed, slots)
-    parts = {"exposed.slot": slots}
-    parts |= {f"exposed.{name}": shed.rates.exposed[name][places] for name in ("moment", "seen")}
-    if len(shed.rates.aged) > 1:
-        parts["exposed.aged"] = shed.rates.aged[places]
-    return parts
 
 
 def is_learned(table: pa.Table) -> bool:
@@ -172,43 +160,15 @@ def refill(shed: Shed, table: pa.Table, state: State, scale: int) -> Shed:
         snapshot_checks.check_patterns(shed, line)
         standing_patterns.write_all(shed)
     if shed.rule[0].kind == VALUE:
-        _expose(shed, saved, line, scale)
+        saved_exposure.refill(shed, saved, line, scale)
     if shed.samples is not None:
         _sample_again(shed, saved, line)
     if scale != 1:
         _rescale(shed, state, scale)
     snapshot_checks.check_learned(shed, state, line, statistics)
+    if shed.rule[0].kind == VALUE:
+        saved_exposure.check(shed, line)
     return shed_arrays.stand_again(shed, line)
-
-
-def _expose(shed: Shed, saved: dict[str, Any], line: Any, scale: int) -> None:
-    """Up to where the trials of members are counted; until version 3 as one array, and of all."""
-    rates, all_slots = shed.rates, np.sort(line)
-    slots, places = exposure.studied(shed, all_slots)
-    is_old = np.array_equal(saved["exposed.slot"], all_slots)
-    snapshot_checks.require(
-        is_old or np.array_equal(saved["exposed.slot"], slots), "slots are missing"
-    )
-    if "exposed" in saved:
-        seen, moment, aged = saved["exposed"].reshape(-1, 3).T
-        rates.trials[...] += saved["rates.old_trials"].astype(np.int64).reshape(rates.trials.shape)
-    else:
-        seen, moment = saved["exposed.seen"], saved["exposed.moment"]
-        aged = saved.get("exposed.aged", moment)
-    its = np.isin(all_slots, slots) if is_old else np.ones(len(slots), np.bool_)
-    rates.exposed["moment"][places] = _short(shed, moment[its], scale)
-    rates.exposed["seen"][places] = seen[its].astype(np.int64) & 0xFFFFFFFF
-    if len(rates.aged) > 1:
-        rates.aged[places] = aged[its]
-
-
-def _short(shed: Shed, moments: Any, scale: int) -> Any:
-    """Moments as they are kept; until version 4 they had 64 bits."""
-    if moments.dtype != np.int64:
-        return moments
-    shift = match_rate.shift_for(int(shed.rates.span[match_rate.SPAN]) // scale)
-    short = (moments >> shift) & 0x7FFFFFFF
-    return np.where(moments == _OLD_NEVER, match_rate.NEVER, short)
 
 
 def _sample_again(shed: Shed, saved: dict[str, Any], line: Any) -> None:
@@ -238,26 +198,12 @@ def _rescale(shed: Shed, state: State, scale: int) -> None:
             shed.queues["now"][stream] *= scale
             shed.queues["period"][stream] *= scale
             shed.frequency.log["moment"][stream] *= scale
-            if valued and len(shed.rates.aged) > 1:
-                notes = shed.members.notes
-                its = (notes.monitor != NOT_CHARGED) & (notes.stream == stream)
-                _, places = exposure.studied(shed, np.flatnonzero(its))
-                shed.rates.aged[places] *= scale
+            if valued:
+                saved_exposure.rescale_ages(shed, stream, scale)
+    if valued:
+        shed.shadows.shadow["time"] *= scale
     if valued and shed.rates.span[match_rate.CLOCK_OF] >= 0:
-        _rescale_moments(shed.rates, scale)
-
-
-def _rescale_moments(rates: match_rate.MatchRate, scale: int) -> None:
-    """Moments that are kept in short: how long ago they were, in the units of before."""
-    now = int(rates.clock[match_rate.NOW])
-    shift = match_rate.shift_for(int(rates.span[match_rate.SPAN]) // scale)
-    finer = int(rates.span[match_rate.SHIFT])
-    activity = rates.activity
-    for moments in (activity["last"], activity["before"], rates.exposed["moment"]):
-        ago = ((now >> shift) - moments.astype(np.int64)) & 0x7FFFFFFF
-        then = ((now - (ago << shift)) * scale >> finer) & 0x7FFFFFFF
-        moments[...] = np.where(moments == match_rate.NEVER, moments, then)
-    rates.clock[[match_rate.NOW, match_rate.REFRESHED]] *= scale
+        saved_exposure.rescale_moments(shed, scale)
 
 
 def _find_given(shed: Shed, state: State, line: Any) -> None:
@@ -299,7 +245,9 @@ def _recount(shed: Shed, saved: dict[str, Any], state: State, line: Any, scale: 
     book.keys.references[: len(old) + 1] = np.bincount(renumbered[numbers], minlength=len(old) + 1)
     book.counts[new] = counts[old]
     if shed.rule[0].kind == VALUE:
-        last, before = _short(shed, saved["rates.activity"].reshape(-1, 2)[old], scale).T
+        last, before = saved_exposure.in_short(
+            shed, saved["rates.activity"].reshape(-1, 2)[old], scale
+        ).T
         shed.rates.activity["last"][new], shed.rates.activity["before"][new] = last, before
     marks, tallies, lines = _rare_of(saved, has_member, counts)
     is_same = bool((codes[old] == fresh[1:]).all())

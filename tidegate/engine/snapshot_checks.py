@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from tidegate.compiled.layout import Records
 from tidegate.estimate import frequency, match_rate
-from tidegate.shed import exposure, learning
+from tidegate.shed import learning
 from tidegate.shed.shed_records import VALUE, Shed
 from tidegate.spec import JoinSpec, TidegateError
 from tidegate.state.join_state import State
@@ -195,7 +195,7 @@ def check_learned(shed: Shed, state: State, line: NDArray[np.int64], statistics:
     if rule.watched:
         _check_monitors(shed, line)
     if rule.kind == VALUE:
-        _check_rates(shed, line)
+        _check_rates(shed)
 
 
 def check_monitors(monitors: NDArray[np.int32]) -> None:
@@ -281,7 +281,7 @@ def check_counted(
         require(4 * len(marks) <= 3 * room and room <= max(2, most), "it has too many rare keys")
 
 
-def _check_rates(shed: Shed, line: NDArray[np.int64]) -> None:
+def _check_rates(shed: Shed) -> None:
     rates = shed.rates
     for part in (rates.trials, rates.hits):
         require((part >= 0).all(), "a count is negative")
@@ -292,18 +292,3 @@ def _check_rates(shed: Shed, line: NDArray[np.int64]) -> None:
     require(abs(now) < FAR and now >= rates.clock[match_rate.REFRESHED], "a time is out of range")
     require(1 <= rates.clock[match_rate.HURRY] <= learning.MOST_HURRY, "a rate is wrong")
     require(rates.clock[match_rate.UNFITTED] >= 0, "a count is negative")
-    for name in ("last", "before"):
-        moments = rates.activity[name]
-        require((moments <= match_rate.NEVER).all(), "a time is out of range")
-    require((rates.exposed["moment"] < match_rate.NEVER).all(), "a time is out of range")
-    # What matches nothing is exposed to nothing; its slot has the numbers of an earlier tuple.
-    line, places = exposure.studied(shed, line[shed.members.key[line] != frequency.NO_KEY])
-    newest = shed.queues.now[shed.members.notes.stream[line]]
-    if len(rates.aged) > 1:
-        ages = rates.aged[places]
-        young = (ages >= shed.members.born[line]) & (ages <= newest)
-    else:
-        shift = int(rates.span[match_rate.SHIFT])
-        ago = ((now >> shift) - rates.exposed["moment"][places].astype(np.int64)) & 0x7FFFFFFF
-        young = ago <= (newest - shed.members.slots.time[line] >> shift) + 1
-    require(young.all(), "a time is out of range")

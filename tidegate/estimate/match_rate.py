@@ -508,7 +508,14 @@ def _power(rates, stream, clump):
     for level in range(LEVELS):
         total += _hits(rates, stream, LEVEL, level)
     best, power, scale = -np.inf, 1.0, 1.0 / max(1.0, rates.weight[1 - stream])
-    if total >= _ENOUGH * clump:
+    if total < _ENOUGH * clump:
+        # Too little to say what predicts, but not that the hits that a count promises do not come.
+        expected = 0.0
+        for level in range(LEVELS):
+            expected += rates.expected[level] * (typical(level) + 0.5) * scale
+        caution = _CAUTION * clump
+        scale *= min(1.0, (total + caution) / (expected + caution))
+    else:
         for candidate in POWERS:
             expected = likelihood = 0.0
             for level in range(LEVELS):
@@ -540,10 +547,14 @@ def _judge_factor(rates, stream, feature, factor, judged, cells, clump):
 
 @part
 def _look_ahead(rates, stream):
-    """What a wait is worth: the best mean of the factor from it up to a later one."""
+    """What a wait is worth: the best mean of the factor from it up to a later one, as far as waits
+    were seen: the last place is longer than a tuple lives, unless windows are counted."""
+    longest = WAITS - 1
+    while longest > 0 and rates.expected[longest] <= 0.0:
+        longest -= 1
     for wait in range(WAITS):
         total = length = best = 0.0
-        for later in range(wait, WAITS):
+        for later in range(wait, max(wait, longest) + 1):
             width = 2.0 ** max(0, later - 1)
             total += width * rates.wait_rate[stream, later]
             length += width

@@ -40,8 +40,7 @@ def family_streams(family: str, windows: int, seed: int) -> dict[str, pa.Table]:
     generator = np.random.default_rng(seed)
     events = FAMILIES[family](generator, windows * WINDOW)
     return {
-        name: _table(generator, *one)
-        for name, one in zip(("left", "right"), events, strict=True)
+        name: _table(generator, *one) for name, one in zip(("left", "right"), events, strict=True)
     }
 
 

@@ -175,6 +175,6 @@ def score_of(shed, slot, combine, weighed):
     stream = np.int64(members.notes[slot].stream)
     return score(
         shed.rule, shed.stages, shed.importances, shed.rates, shed.frequency.counts, combine,
-        weighed, stream, np.int64(members.key[slot]), basis_at(members, slot), born_at(members, slot),
-        shed.queues[stream].now, cost_at(members, slot),
+        weighed, stream, np.int64(members.key[slot]), basis_at(members, slot),
+        born_at(members, slot), shed.queues[stream].now, cost_at(members, slot),
     )  # fmt: skip

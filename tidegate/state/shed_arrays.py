@@ -71,7 +71,8 @@ def shed_of(spec: JoinSpec, binding: Binding, state: State) -> Shed | None:
     recipe = recipes.recipe_of(policy)
     streams, slots = len(spec.streams), len(state.slots)
     statistics = recipes.statistics_of(policy)
-    if is_sampling(policy) and any(window.size == 0 for window in spec.windows):
+    chosen = is_sampling(policy) or (streams == 2 and policy.get("statistics") is None)
+    if chosen and statistics == frequency.WINDOW and any(w.size == 0 for w in spec.windows):
         statistics = frequency.FADED  # an empty window shows no matches
     lines = log_lines(spec) if recipe.keyed else 1
     by_pattern = recipe.kind == shed_records.ARRIVAL_ORDER
@@ -164,6 +165,7 @@ def _rule(
     rule.fade_after = min(2**62, FADE_AFTER * span)
     rule.refresh = 1
     # A sample has one currency for all streams: what its tuples drew.
+    rule.instants = spec.ties == "instant"
     rule.planned = spec.split == "auto" and recipe.kind < shed_records.EQ_CLUSTER
     return rule
 
@@ -296,9 +298,13 @@ def _tuples(spec: JoinSpec) -> int:
     return spec.memory_rows
 
 
+def _is_by_key(spec: JoinSpec) -> bool:
+    """Do two tuples meet iff their keys are equal?"""
+    return all(isinstance(predicate, Equal) for predicate in spec.predicates)
+
+
 def _shadows(spec: JoinSpec, recipe: recipes.Recipe, state: State) -> shadows.Shadows:
-    by_key = all(isinstance(predicate, Equal) for predicate in spec.predicates)
-    if recipe.kind != shed_records.VALUE or not by_key or len(spec.streams) > 2:
+    if recipe.kind != shed_records.VALUE or not _is_by_key(spec) or len(spec.streams) > 2:
         return shadows.empty(len(spec.streams), 0)
     kept = shadows.empty(2, shadows.room_for(_tuples(spec)), spec.ties == "instant")
     kept.ring.life = state.lanes.window - (1 - state.lanes.is_time_window)
@@ -310,14 +316,13 @@ def _rates(
 ) -> match_rate.MatchRate:
     streams = len(spec.streams)
     if recipe.kind == shed_records.VALUE:
-        by_key = all(isinstance(predicate, Equal) for predicate in spec.predicates)
-        rates = match_rate.empty(
-            streams,
-            min(match_rate.MOST_AGES, buckets),
-            slots=1 if by_key else max(2, len(state.slots)),
-            is_counted=not state.lanes.is_time_window.all(),
-            study=match_rate.study_of(_tuples(spec), 0 if by_key else streams * age_curve.MOST_MONITORS),
-        )
+        ages, is_counted = min(match_rate.MOST_AGES, buckets), not state.lanes.is_time_window.all()
+        if _is_by_key(spec):
+            rates = match_rate.empty(streams, ages)
+        else:
+            study = match_rate.study_of(_tuples(spec), streams * age_curve.MOST_MONITORS)
+            slots = max(2, len(state.slots))
+            rates = match_rate.empty(streams, ages, slots=slots, is_counted=is_counted, study=study)
     else:
         rates = match_rate.empty(streams)
     return rates._replace(activity=columns["activity"])
