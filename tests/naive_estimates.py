@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 import naive
 
 FADE = 0.8  # what is left of old evidence
-LEVELS, WAITS, AGES = 64, 8, 20
+LEVELS, WAITS, AGES = 48, 12, 20
 POWERS = (-2.0, -1.0, -0.5, 0.0, 0.25, 0.5, 0.75, 1.0)
 CAUTION, ENOUGH = 4.0, 8.0  # hits
 NEVER = None
@@ -241,7 +241,7 @@ def level_of(count: float) -> int:
     """One level for each count below 16, then four to a doubling."""
     if count < 15.5:
         return math.floor(count + 0.5)
-    return min(63, 16 + math.floor(4 * math.log2(max(1.0, count / 16))))
+    return min(47, 16 + math.floor(4 * math.log2(max(1.0, count / 16))))
 
 
 def typical(level: int) -> float:
@@ -272,8 +272,8 @@ class Rates:
     # --- places ---------------------------------------------------------------------------
 
     def wait_ends(self) -> list[int]:
-        """The first wait ends at a 64th of the span, each next one is twice as long."""
-        return [max(1, self.span // 64) << place for place in range(WAITS - 1)]
+        """The first wait ends at a 1024th of the span, each next one is twice as long."""
+        return [max(1, self.span // 1024) << place for place in range(WAITS - 1)]
 
     def wait_of(self, elapsed: int) -> int:
         return sum(elapsed >= end for end in self.wait_ends())
@@ -404,15 +404,15 @@ class Rates:
             self.waits_expected = expected
         scale = self.excess(feature, expected)
         trust = self.trust(feature, expected, scale, clump)
-        self.believed[feature] = [
-            1.0
-            + trust
-            * (
-                (self.hits_at(feature, place) + CAUTION * clump) / (scale * e + CAUTION * clump)
-                - 1.0
-            )
-            for place, e in enumerate(expected)
-        ]
+        caution = CAUTION * clump
+        for place, e in enumerate(expected):
+            beside = [p for p in (place - 1, place + 1) if 0 <= p < len(expected)]
+            near_hits, near_expected = caution, caution
+            for other in beside:
+                near_hits += self.hits_at(feature, other)
+                near_expected += scale * expected[other]
+            hits = self.hits_at(feature, place) + caution * (near_hits / near_expected)
+            self.believed[feature][place] = 1.0 + trust * (hits / (scale * e + caution) - 1.0)
         return min(scale * e for e in expected)
 
     def trust(self, feature: int, expected: list[float], scale: float, clump: float) -> float:
@@ -430,7 +430,8 @@ class Rates:
     def best_ahead(self, wait: int) -> float:
         """The best mean of the waits' factor from a wait up to a later one, by their lengths, as
         far as waits were seen."""
-        seen = [place for place in range(WAITS) if self.waits_expected[place] > 0.0]
+        hardly = 0.005 * added(self.waits_expected)
+        seen = [place for place in range(WAITS) if self.waits_expected[place] > hardly]
         total = length = best = 0.0
         for later in range(wait, max([wait, *seen]) + 1):
             width = 2.0 ** max(0, later - 1)

@@ -261,7 +261,7 @@ class ValueJoin(WatchedJoin):
         else:
             self.wait_clock = self.now_of[self.clock_of]
         self.unfitted += 1
-        if (self.wait_clock - self.refreshed) * self.hurry > max(1, self.fade_after()):
+        if self.wait_clock - self.refreshed > max(1, self.fade_after()):
             self.refresh_in = 1
 
     def account_all(self) -> None:
@@ -373,12 +373,12 @@ class ValueJoin(WatchedJoin):
         for arrival in self.alive:
             self.scores[arrival.taken] = self.score(arrival)
             wasted += self.scores[arrival.taken] < 0.9 * least[arrival.stream]
-        if 16 * wasted > len(self.alive):
+        if 32 * wasted > len(self.alive):
             self.hurry = min(64, 2 * self.hurry)
-        elif 64 * wasted < len(self.alive):
+        elif 128 * wasted < len(self.alive):
             self.hurry = max(1, self.hurry // 2)
         self.refreshed = self.wait_clock
-        self.refresh_in = max(learning.SMALLEST_REFRESH, 8 * len(self.alive))
+        self.refresh_in = max(learning.SMALLEST_REFRESH, 8 * len(self.alive) // self.hurry)
 
     def least_score(self, stream: int) -> float:
         """Of those of a stream that can be victims, as of when they were last scored."""

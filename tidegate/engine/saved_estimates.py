@@ -24,6 +24,13 @@ from tidegate.windows.lifetime import NOT_CHARGED, NOT_INDEXED
 _MARK = {b"tidegate": b"learned"}
 _RULE = ("first", "begun", "faded", "quiet", "refresh", "until_plan", "instant", "statistics")
 _NEW = {"rule.instant"}  # version 3 was written without it at first; it means nothing for long
+# Places of levels and waits were other ones in early versions: these are learned again.
+_RECUT = {
+    f"rates.{name}"
+    for name in (
+        "trials", "hits", "old_hits", "level", "wait", "level_rate", "wait_rate", "wait_worth"
+    )
+}  # fmt: skip
 _QUEUE = (
     "scale", "seen", "now", "pace", "period", "period_seen", "arrived", "precedence", "factor"
 )  # fmt: skip
@@ -146,6 +153,8 @@ def refill(shed: Shed, table: pa.Table, state: State, scale: int) -> Shed:
     statistics = int(shed.rule[0].statistics)
     for name, part in _parts(shed).items():
         if name not in saved and name in _NEW:
+            continue
+        if name in _RECUT and saved[name].size != part.size:
             continue
         snapshot_checks.check_part(name, kinds[name], part)
         part[...] = saved[name].reshape(part.shape)

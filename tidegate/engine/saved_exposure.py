@@ -55,9 +55,6 @@ def _ring_of(shed: Shed, stream: int) -> Any:
 
 def refill(shed: Shed, saved: dict[str, Any], line: Any, scale: int) -> None:
     """Put back what `dump` wrote; moments are still in the units of before."""
-    if "rates.old_trials" in saved:
-        trials = saved["rates.old_trials"].astype(np.int64)
-        shed.rates.trials[...] += trials.reshape(shed.rates.trials.shape)
     if has_shadows(shed):
         _refill_shadows(shed, saved)
     else:

@@ -38,11 +38,11 @@ from tidegate.compiled.kernel import kernel, part, step
 from tidegate.compiled.layout import records
 from tidegate.estimate.frequency import FADING
 
-LEVELS = 64
+LEVELS = 48
 _SINGLE = 16  # counts below this have a level of their own; above, four levels to a doubling
-WAITS = 8
+WAITS = 12
 MOST_AGES = 40
-_SHORTEST_WAIT = 64  # the first ends at 1/64 of the span, then each is twice as long
+_SHORTEST_WAIT = 1024  # the first ends at 1/1024 of the span, then each is twice as long
 STUDIED = 4096  # tuples from which rates are learned, where a budget holds more, and all monitors
 NOT_STUDIED = -1
 GIVEN_SCALE = 4096.0  # a given share stands on the level of so many times itself
@@ -52,8 +52,9 @@ _ENOUGH = 8.0  # hits, where they come one by one, to learn from
 _LASTING = 1000.0  # hits; less than that is kept until there is more
 _CAUTION = 4.0  # hits, where they come one by one, that would make a factor 1
 _SIGMAS = 2.0
+_HARDLY = 0.005  # of the hits that are expected of all waits: so long a wait is hardly ever seen
 _SMALLEST_FIT = 64  # tuples between two fits, which cost as much as some hundred
-FIRST_HURRY = 16  # refreshes in a window, to learn quickly at first
+FIRST_HURRY = 16  # see `clock`: to learn quickly at first
 _FITS = 40  # in the weight of all tuples, which in the long run is that of five windows
 
 
@@ -77,8 +78,8 @@ class MatchRate(NamedTuple):
     activity: Any  # [key]: see ACTIVITY
     exposed: Any  # [place]: up to where trials are counted, see EXPOSED and `place_of`
     aged: NDArray[np.int64]  # [place], if a window is counted: the same by the clock of its age
-    clock: NDArray[np.int64]  # now, of the last refresh, tuples since the last fit, refreshes
-    #                           in a window
+    clock: NDArray[np.int64]  # now, of the last refresh, tuples since the last fit, and refreshes
+    #                           of all scores while 8 M tuples come
     span: NDArray[np.int64]  # the longest window; the stream whose clock it is of, -1: arrivals;
     #                          bits by which moments are shortened; the window in such units
     least: NDArray[np.float64]  # [stream]: scratch of a refresh
@@ -204,13 +205,13 @@ def typical(level):
 
 @part
 def wait_of(elapsed, span):
-    """The place of a wait: the first ends at 1/64 of the span, then each is twice as long. Both are
-    in short units."""
-    place = 0
-    end = max(np.int64(1), span // _SHORTEST_WAIT)
-    while place < WAITS - 1 and elapsed >= end:
-        end *= 2
-        place += 1
+    """The place of a wait: the first ends at 1/1024 of the span, then each is twice as long. Both
+    are in short units."""
+    first = max(np.int64(1), span // _SHORTEST_WAIT)
+    place = np.int64(0)
+    for ahead in (8, 4, 2, 1):
+        if place + ahead < WAITS and elapsed >= first << (place + ahead - 1):
+            place += ahead
     return place
 
 
@@ -530,8 +531,8 @@ def _power(rates, stream, clump):
 
 @part
 def _judge_factor(rates, stream, feature, factor, judged, cells, clump):
-    """A factor, drawn towards 1 as far as chance could have made the differences; was enough
-    seen everywhere?"""
+    """A factor, drawn towards that of its neighbours where little was seen, and towards 1 as far as
+    chance could have made the differences; was enough seen everywhere?"""
     _expect(rates, stream, feature, cells)
     scale = _excess(rates, stream, feature, len(factor))
     caution = _CAUTION * clump
@@ -541,16 +542,33 @@ def _judge_factor(rates, stream, feature, factor, judged, cells, clump):
         hits = _hits(rates, stream, feature, place)
         expected = scale * rates.expected[place]
         least = min(least, expected)
-        judged[place] = 1.0 + trust * ((hits + caution) / (expected + caution) - 1.0)
+        near = _near(rates, stream, feature, place, len(factor), scale, caution)
+        judged[place] = 1.0 + trust * ((hits + caution * near) / (expected + caution) - 1.0)
     return least >= _ENOUGH * clump
+
+
+@step
+def _near(rates, stream, feature, place, places, scale, caution):
+    """The factor of the two places beside one: what it is taken for where little is known."""
+    hits = expected = caution
+    if place > 0:
+        hits += _hits(rates, stream, feature, place - 1)
+        expected += scale * rates.expected[place - 1]
+    if place + 1 < places:
+        hits += _hits(rates, stream, feature, place + 1)
+        expected += scale * rates.expected[place + 1]
+    return hits / expected
 
 
 @part
 def _look_ahead(rates, stream):
     """What a wait is worth: the best mean of the factor from it up to a later one, as far as waits
     were seen: the last place is longer than a tuple lives, unless windows are counted."""
+    total = 0.0
+    for wait in range(WAITS):
+        total += rates.expected[wait]
     longest = WAITS - 1
-    while longest > 0 and rates.expected[longest] <= 0.0:
+    while longest > 0 and rates.expected[longest] <= _HARDLY * total:
         longest -= 1
     for wait in range(WAITS):
         total = length = best = 0.0

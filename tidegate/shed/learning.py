@@ -16,8 +16,8 @@ from tidegate.shed.members import basis_at, born_at, is_one
 from tidegate.shed.shed_records import BY_KEY, OUTPUT, VALUE
 from tidegate.windows.lifetime import ORDINARY
 
-SMALLEST_REFRESH = 64  # tuples between two refreshes of all scores
-MOST_HURRY = 64  # refreshes in a window
+SMALLEST_REFRESH = 16  # tuples between two refreshes of all scores
+MOST_HURRY = 64  # refreshes while 8 M tuples come
 CLEARLY_LESS = 0.9
 SMALLEST_FADE = 256
 
@@ -56,8 +56,8 @@ def fit(shed):
 
 @part
 def refresh(shed, combine, weighed):
-    """Recompute all scores of VALUE: O(M), and so done up to 64 times in a window, as `hurry` says,
-    and at least every 8 M tuples."""
+    """Recompute all scores of VALUE: O(M), and so done after M / 8 to 8 M tuples, as `hurry` says,
+    and at least once in a window."""
     if match_rate.is_due(shed.rates):
         account_all(shed)
         fit(shed)
@@ -76,7 +76,7 @@ def refresh(shed, combine, weighed):
     hurry = shed.rates.clock[match_rate.HURRY]
     shed.rates.clock[match_rate.HURRY] = next_hurry(hurry, wasted, members)
     shed.rates.clock[match_rate.REFRESHED] = shed.rates.clock[match_rate.NOW]
-    shed.rule[0].refresh = max(SMALLEST_REFRESH, 8 * members)
+    shed.rule[0].refresh = max(SMALLEST_REFRESH, 8 * members // shed.rates.clock[match_rate.HURRY])
 
 
 @step
@@ -88,12 +88,11 @@ def _least(shed, stream):
 
 @part
 def next_hurry(hurry, wasted, members):
-    """How often in a window scores are recomputed: more often if many members were clearly worth
-    less than the next victim, less often if few were. That others have risen is seen when they
-    come to the top."""
-    if 16 * wasted > members:
+    """How often scores are recomputed: more often if many members were clearly worth less than the
+    next victim, less often if few were. A rise is seen when the member comes to the top."""
+    if 32 * wasted > members:
         return min(MOST_HURRY, 2 * hurry)
-    if 64 * wasted < members:
+    if 128 * wasted < members:
         return max(1, hurry // 2)
     return hurry
 
@@ -192,7 +191,7 @@ def tick(shed, stream):
         clock[match_rate.NOW] += 1
     clock[match_rate.UNFITTED] += 1
     elapsed = clock[match_rate.NOW] - clock[match_rate.REFRESHED]
-    if elapsed * clock[match_rate.HURRY] > span[match_rate.SPAN]:
+    if elapsed > span[match_rate.SPAN]:
         shed.rule[0].refresh = 1
 
 
