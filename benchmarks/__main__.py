@@ -18,8 +18,8 @@ from benchmarks.side_by_side import Row, show
 from tidegate.spec import TidegateError
 
 NAMES = (
-    "equi_join", "band_join", "many", "plan", "policies", "memory_flat", "memory_bytes", "optimum",
-    "spark_join", "spark_budget", "spark_long",
+    "equi_join", "band_join", "many", "plan", "policies", "features", "memory_flat", "memory_bytes",
+    "optimum", "spark_join", "spark_budget", "spark_long",
 )  # fmt: skip
 
 

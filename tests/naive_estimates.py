@@ -252,6 +252,12 @@ Cell = tuple[int, int, int]  # level, age, wait
 LEVEL, AGE, WAIT = range(3)
 
 
+def places_of(cell: Cell) -> Cell:
+    """Where the factors of a cell stand."""
+    level, age, wait = cell
+    return level, age, wait + (WAITS if level else 0)
+
+
 class Rates:
     """Hits per trial of the tuples of one stream: level x age x wait."""
 
@@ -260,10 +266,11 @@ class Rates:
         self.trials: dict[Cell, int] = defaultdict(int)
         self.hits: list[dict[int, int]] = [defaultdict(int) for _ in range(3)]
         self.old_hits: list[dict[int, float]] = [defaultdict(float) for _ in range(3)]
-        self.factors = [[0.0] * LEVELS, [1.0] * AGES, [1.0] * WAITS]
-        self.believed = [[0.0] * LEVELS, [1.0] * AGES, [1.0] * WAITS]
-        self.wait_worth = [1.0] * WAITS
-        self.waits_expected = [0.0] * WAITS
+        # Waits of keys that did not come on the opposite stream, then of those that did.
+        self.factors = [[0.0] * LEVELS, [1.0] * AGES, [1.0] * WAITS * 2]
+        self.believed = [[0.0] * LEVELS, [1.0] * AGES, [1.0] * WAITS * 2]
+        self.wait_worth = [1.0] * WAITS * 2
+        self.waits_expected = [0.0] * WAITS * 2
         self.weight = 0.0  # arrivals of the stream, faded
         self.known = False
         self.clump_hits = self.clump_squares = self.run = 0.0
@@ -303,7 +310,7 @@ class Rates:
         return age + len(by_age), wait + len(by_wait)
 
     def hit(self, level: int, age: int, wait: int, arrival: int) -> None:
-        for feature, place in enumerate((level, age, wait)):
+        for feature, place in enumerate(places_of((level, age, wait))):
             self.hits[feature][place] += 1
         self.run = self.run + 1.0 if self.last_arrival == arrival else 1.0
         self.last_arrival = arrival
@@ -354,17 +361,18 @@ class Rates:
         least = self.judge_factor(AGE, cells, clump)
         self.known = least >= ENOUGH * clump
         self.judge_factor(WAIT, cells, clump)
-        for wait in range(WAITS):
+        for wait in range(2 * WAITS):
             self.wait_worth[wait] = self.best_ahead(wait)
 
     def expected(self, feature: int, cells: list[tuple[Cell, float]]) -> list[float]:
         """Hits at each place as the two other factors expect them; for LEVEL, weighed trials."""
         expected = [0.0] * len(self.factors[feature])
         for cell, hits in cells:
+            places = places_of(cell)
             for other in range(3):
                 if other != feature:
-                    hits *= self.factors[other][cell[other]]
-            expected[cell[feature]] += hits
+                    hits *= self.factors[other][places[other]]
+            expected[places[feature]] += hits
         return expected
 
     def excess(self, feature: int, expected: list[float]) -> float:
@@ -406,7 +414,9 @@ class Rates:
         trust = self.trust(feature, expected, scale, clump)
         caution = CAUTION * clump
         for place, e in enumerate(expected):
-            beside = [p for p in (place - 1, place + 1) if 0 <= p < len(expected)]
+            run = WAITS if feature == WAIT else len(expected)
+            beside = [p for p in (place - 1, place + 1) if p >= 0 and p // run == place // run]
+            beside = [p for p in beside if p < len(expected)]
             near_hits, near_expected = caution, caution
             for other in beside:
                 near_hits += self.hits_at(feature, other)
@@ -430,11 +440,13 @@ class Rates:
     def best_ahead(self, wait: int) -> float:
         """The best mean of the waits' factor from a wait up to a later one, by their lengths, as
         far as waits were seen."""
-        hardly = 0.005 * added(self.waits_expected)
-        seen = [place for place in range(WAITS) if self.waits_expected[place] > hardly]
+        first = wait // WAITS * WAITS
+        its = range(first, first + WAITS)
+        hardly = 0.005 * added([self.waits_expected[place] for place in its])
+        seen = [place for place in its if self.waits_expected[place] > hardly]
         total = length = best = 0.0
         for later in range(wait, max([wait, *seen]) + 1):
-            width = 2.0 ** max(0, later - 1)
+            width = 2.0 ** max(0, later - first - 1)
             total += width * self.believed[WAIT][later]
             length += width
             best = max(best, total / length)

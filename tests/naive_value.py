@@ -23,6 +23,7 @@ from naive_estimates import (
     Stages,
     faded,
     level_of,
+    places_of,
 )
 from naive_policies import NOTHING, Rank, ShedJoin
 
@@ -190,11 +191,14 @@ class ValueJoin(WatchedJoin):
         if key is NOTHING:
             return 0.0
         rates = self.rates[stream]
-        worth = rates.believed[0][level_of(self.keys.of(key, 1 - stream))]
+        level = level_of(self.keys.of(key, 1 - stream))
+        worth = rates.believed[0][level]
         last, _ = self.keys.moments.get(key, (None, None))
         waited = 0 if last is None else self.short_now - last
         age = self.age_of(arrival)
-        worth *= rates.wait_worth[rates.wait_of(waited)] * self.stages[stream].at(age)
+        worth *= rates.wait_worth[places_of((level, 0, rates.wait_of(waited)))[2]] * self.stages[
+            stream
+        ].at(age)
         if self.spec.importance_columns is not None:
             worth *= self.importances.worth(stream, arrival.importance)
         return worth

@@ -211,9 +211,10 @@ def rates_of(
     chance = level[:, None, None] * age[None, :, None] * wait[None, None, :]
     hits = np.random.default_rng(seed).poisson(trials * chance)
     rates.trials[0, : len(level)] = trials
-    for feature, others in enumerate(((1, 2), (0, 2), (0, 1))):
-        margin = hits.sum(axis=others)
-        rates.hits[0, feature, : len(margin)] = margin
+    rates.hits[0, match_rate.LEVEL, : len(level)] = hits.sum(axis=(1, 2))
+    rates.hits[0, match_rate.AGE, : len(age)] = hits.sum(axis=(0, 2))
+    by_wait = [hits[0].sum(axis=0), hits[1:].sum(axis=(0, 1))]  # level 0 stands by itself
+    rates.hits[0, match_rate.WAIT, : 2 * len(wait)] = np.concatenate(by_wait)
     rates.clumps[0, :2] = hits.sum()
     for _ in range(100):
         match_rate.fit(rates)
@@ -229,7 +230,7 @@ def test_rates_follow_counts_where_these_predict() -> None:
     rates = rates_of(level, np.ones(20), WAITS, EVEN, 1)
     assert rates.level_rate[0, :10] == pytest.approx(level, rel=0.15)
     assert rates.age_rate[0] == pytest.approx(np.ones(20), abs=0.1)
-    assert rates.wait_rate[0] == pytest.approx(WAITS, abs=0.1)
+    assert rates.wait_rate[0] == pytest.approx(np.ones(2 * match_rate.WAITS), abs=0.1)
 
 
 def test_rates_are_flat_where_counts_say_nothing() -> None:
@@ -252,11 +253,30 @@ def test_what_age_explains_is_not_counted_twice() -> None:
     assert shape == pytest.approx(age, abs=0.2)
 
 
+def test_new_keys_wait_in_their_own_way() -> None:
+    """Of keys that did not come on the opposite stream only fresh ones are met."""
+    rates = match_rate.empty(2, 20)
+    rates.weight[:] = 1000.0
+    rates.trials[0, :2] = 500
+    rates.hits[0, match_rate.LEVEL, :2] = 240
+    rates.hits[0, match_rate.AGE, :20] = 24
+    rates.hits[0, match_rate.WAIT, 0] = 240
+    rates.hits[0, match_rate.WAIT, match_rate.WAITS : 2 * match_rate.WAITS] = 20
+    rates.clumps[0, :2] = 480.0
+    for _ in range(20):
+        match_rate.fit(rates)
+    new, known = np.split(rates.wait_rate[0], 2)
+    assert new[0] > 5 * new[1:].max()
+    assert known.max() < 1.5 * known.min()
+
+
 def test_what_comes_once_is_not_expected_again() -> None:
     level = np.zeros(10)
     level[0] = 0.01
     rates = rates_of(level, np.ones(20), WAITS, EVEN, 4)
-    assert rates.level_rate[0, 0] > 20 * rates.level_rate[0, 1]
+    new = rates.level_rate[0, 0] * rates.wait_rate[0, 0]
+    known = rates.level_rate[0, 1] * rates.wait_rate[0, match_rate.WAITS]
+    assert new > 20 * known
 
 
 @given(

@@ -67,11 +67,11 @@ class MatchRate(NamedTuple):
     old_hits: NDArray[np.float64]  # the same before the last fading, faded
     level: NDArray[np.float64]  # [stream, level]: hits per trial
     age: NDArray[np.float64]  # [stream, age]
-    wait: NDArray[np.float64]  # [stream, wait]
+    wait: NDArray[np.float64]  # [stream, place]: see `of_level`
     level_rate: NDArray[np.float64]  # the three as they are believed
     age_rate: NDArray[np.float64]
     wait_rate: NDArray[np.float64]
-    wait_worth: NDArray[np.float64]  # [stream, wait]: the best mean ahead of it
+    wait_worth: NDArray[np.float64]  # [stream, place]: the best mean ahead of it
     weight: NDArray[np.float64]  # [stream]: arrivals, faded
     known: NDArray[np.int64]  # [stream]: was enough seen of all ages?
     clumps: NDArray[np.float64]  # [stream]: hits, their squares by arrival, the last arrival, its
@@ -117,7 +117,7 @@ def empty(
     is_counted: bool = False,
     study: tuple[int, int] = (0, 0),
 ) -> MatchRate:
-    places = max(LEVELS, ages, WAITS)
+    places = max(LEVELS, ages, 2 * WAITS)
     studied = _places_for(slots, study)
     shape = (streams, LEVELS, max(1, ages), WAITS)
     return MatchRate(
@@ -126,11 +126,11 @@ def empty(
         old_hits=np.zeros((streams, 3, places), np.float64),
         level=np.zeros((streams, LEVELS), np.float64),
         age=np.ones((streams, max(1, ages)), np.float64),
-        wait=np.ones((streams, WAITS), np.float64),
+        wait=np.ones((streams, 2 * WAITS), np.float64),
         level_rate=np.zeros((streams, LEVELS), np.float64),
         age_rate=np.ones((streams, max(1, ages)), np.float64),
-        wait_rate=np.ones((streams, WAITS), np.float64),
-        wait_worth=np.ones((streams, WAITS), np.float64),
+        wait_rate=np.ones((streams, 2 * WAITS), np.float64),
+        wait_worth=np.ones((streams, 2 * WAITS), np.float64),
         weight=np.zeros(streams, np.float64),
         known=np.zeros(streams, np.int64),
         clumps=np.zeros((streams, 4), np.float64),
@@ -213,6 +213,13 @@ def wait_of(elapsed, span):
         if place + ahead < WAITS and elapsed >= first << (place + ahead - 1):
             place += ahead
     return place
+
+
+@step
+def of_level(level, wait):
+    """The place of a wait among the waits of keys that did not come on the opposite stream so far
+    (level 0), or of those that did: both have a factor of their own."""
+    return wait if level == 0 else wait + WAITS
 
 
 @part
@@ -330,7 +337,7 @@ def hit(rates, stream, level, age, wait, arrival):
     """A tuple that stands in a cell has met an arrival."""
     rates.hits[stream, LEVEL, level] += 1
     rates.hits[stream, AGE, age] += 1
-    rates.hits[stream, WAIT, wait] += 1
+    rates.hits[stream, WAIT, of_level(level, wait)] += 1
     # Hits of one arrival come together, so they are worth less as evidence.
     clump = rates.clumps[stream]
     clump[RUN] = clump[RUN] + 1.0 if clump[LAST] == arrival else 1.0
@@ -391,7 +398,8 @@ def fit(rates):
         _judge_factor(
             rates, stream, WAIT, rates.wait[stream], rates.wait_rate[stream], cells, clump
         )
-        _look_ahead(rates, stream)
+        for first in (0, WAITS):
+            _look_ahead(rates, stream, first)
     rates.clock[UNFITTED] = 0
 
 
@@ -428,9 +436,9 @@ def _expect(rates, stream, feature, cells):
         else:
             place = age
         if feature != WAIT:
-            hits *= rates.wait[stream, wait]
+            hits *= rates.wait[stream, of_level(level, wait)]
         else:
-            place = wait
+            place = of_level(level, wait)
         expected[place] += hits
 
 
@@ -551,33 +559,34 @@ def _judge_factor(rates, stream, feature, factor, judged, cells, clump):
 def _near(rates, stream, feature, place, places, scale, caution):
     """The factor of the two places beside one: what it is taken for where little is known."""
     hits = expected = caution
-    if place > 0:
+    run = WAITS if feature == WAIT else places
+    if place % run > 0:
         hits += _hits(rates, stream, feature, place - 1)
         expected += scale * rates.expected[place - 1]
-    if place + 1 < places:
+    if place % run < run - 1:
         hits += _hits(rates, stream, feature, place + 1)
         expected += scale * rates.expected[place + 1]
     return hits / expected
 
 
 @part
-def _look_ahead(rates, stream):
+def _look_ahead(rates, stream, first):
     """What a wait is worth: the best mean of the factor from it up to a later one, as far as waits
     were seen: the last place is longer than a tuple lives, unless windows are counted."""
     total = 0.0
     for wait in range(WAITS):
-        total += rates.expected[wait]
+        total += rates.expected[first + wait]
     longest = WAITS - 1
-    while longest > 0 and rates.expected[longest] <= _HARDLY * total:
+    while longest > 0 and rates.expected[first + longest] <= _HARDLY * total:
         longest -= 1
     for wait in range(WAITS):
         total = length = best = 0.0
         for later in range(wait, max(wait, longest) + 1):
             width = 2.0 ** max(0, later - 1)
-            total += width * rates.wait_rate[stream, later]
+            total += width * rates.wait_rate[stream, first + later]
             length += width
             best = max(best, total / length)
-        rates.wait_worth[stream, wait] = best
+        rates.wait_worth[stream, first + wait] = best
 
 
 @part

@@ -1,8 +1,8 @@
-"""VALUE against every other policy and the optimum, setting by setting.
+"""VALUE against every other policy and the optimum, setting by setting: `tidegate reproduce value`.
 
-`tidegate reproduce value` prints it. Law: a ratio is what VALUE kept over what the best other policy kept in the same setting, chosen
-afterwards; its share of the optimum is of the best that any policy could have kept. No paper claims
-any of this: the claims are ours, and the table says where they do not hold.
+Law: a ratio is what VALUE kept over what the best other policy kept in the same setting, chosen
+afterwards; its share of the optimum is of the best that any policy could have kept. No paper
+claims any of this: the claims are ours, and the table says where they do not hold.
 """
 
 from __future__ import annotations

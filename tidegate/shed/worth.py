@@ -156,13 +156,16 @@ def score(
     other = 1 - stream
     if key == frequency.NO_KEY:
         return 0.0
+    count = frequency.count_of(counts, key, other)
     if rule[0].statistics == frequency.GIVEN:
-        worth = frequency.count_of(counts, key, other)
+        worth = count
+        level = match_rate.level_of(count * match_rate.GIVEN_SCALE)
     else:
-        level = match_rate.level_of(frequency.count_of(counts, key, other))
+        level = match_rate.level_of(count)
         worth = rates.level_rate[stream, level]
     wait = match_rate.wait_of(match_rate.waited(rates, key), rates.span[match_rate.SHORT_SPAN])
-    worth *= rates.wait_worth[stream, wait] * ages.worth_at(stages, stream, born, now)
+    place = match_rate.of_level(level, wait)
+    worth *= rates.wait_worth[stream, place] * ages.worth_at(stages, stream, born, now)
     if weighed:
         worth *= bounded(importance.worth(importances, stream, combine, own))
     return bounded(worth / (size + rule[0].slot_price))
