@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 import naive
 
 FADE = 0.8  # what is left of old evidence
-LEVELS, WAITS, AGES = 48, 12, 20
+LEVELS, WAITS, AGES = 32, 10, 20
 POWERS = (-2.0, -1.0, -0.5, 0.0, 0.25, 0.5, 0.75, 1.0)
 CAUTION, ENOUGH = 4.0, 8.0  # hits
 NEVER = None
@@ -38,6 +38,7 @@ class FadingCounts:
     def __init__(self) -> None:
         self.counts: dict[Hashable, list[float]] = {}
         self.moments: dict[Hashable, tuple[int | None, int | None]] = {}  # last seen, and before
+        self.last_on: dict[Hashable, int] = {}
 
     def of(self, key: Hashable, stream: int) -> float:
         return self.counts[key][stream] if key in self.counts else 0.0
@@ -50,6 +51,7 @@ class FadingCounts:
         if last != now:
             self.moments[key] = now, last
         self.counts[key][stream] += 1.0
+        self.last_on[key] = stream
 
     def fade(self, held: set[Hashable]) -> None:
         for key in list(self.counts):
@@ -238,24 +240,18 @@ class Importances:
 
 
 def level_of(count: float) -> int:
-    """One level for each count below 16, then four to a doubling."""
-    if count < 15.5:
+    """One level for each count below 8, then two to a doubling."""
+    if count < 7.5:
         return math.floor(count + 0.5)
-    return min(47, 16 + math.floor(4 * math.log2(max(1.0, count / 16))))
+    return min(31, 8 + math.floor(2 * math.log2(max(1.0, count / 8))))
 
 
 def typical(level: int) -> float:
-    return float(level) if level < 16 else 16.0 * 2.0 ** ((level - 16 + 0.5) / 4)
+    return float(level) if level < 8 else 8.0 * 2.0 ** ((level - 8 + 0.5) / 2)
 
 
-Cell = tuple[int, int, int]  # level, age, wait
+Cell = tuple[int, int, int]  # level, age, wait (those since the opposite stream after the others)
 LEVEL, AGE, WAIT = range(3)
-
-
-def places_of(cell: Cell) -> Cell:
-    """Where the factors of a cell stand."""
-    level, age, wait = cell
-    return level, age, wait + (WAITS if level else 0)
 
 
 class Rates:
@@ -266,7 +262,7 @@ class Rates:
         self.trials: dict[Cell, int] = defaultdict(int)
         self.hits: list[dict[int, int]] = [defaultdict(int) for _ in range(3)]
         self.old_hits: list[dict[int, float]] = [defaultdict(float) for _ in range(3)]
-        # Waits of keys that did not come on the opposite stream, then of those that did.
+        # Waits since a key came on the own stream, then those since it came on the opposite one.
         self.factors = [[0.0] * LEVELS, [1.0] * AGES, [1.0] * WAITS * 2]
         self.believed = [[0.0] * LEVELS, [1.0] * AGES, [1.0] * WAITS * 2]
         self.wait_worth = [1.0] * WAITS * 2
@@ -279,8 +275,8 @@ class Rates:
     # --- places ---------------------------------------------------------------------------
 
     def wait_ends(self) -> list[int]:
-        """The first wait ends at a 1024th of the span, each next one is twice as long."""
-        return [max(1, self.span // 1024) << place for place in range(WAITS - 1)]
+        """The first wait ends at a 256th of the span, each next one is twice as long."""
+        return [max(1, self.span // 256) << place for place in range(WAITS - 1)]
 
     def wait_of(self, elapsed: int) -> int:
         return sum(elapsed >= end for end in self.wait_ends())
@@ -292,7 +288,13 @@ class Rates:
     # --- evidence -------------------------------------------------------------------------
 
     def spread(
-        self, level: int, ages: tuple[int, int], waits: tuple[int, int], window: int, trials: int
+        self,
+        level: int,
+        ages: tuple[int, int],
+        waits: tuple[int, int],
+        window: int,
+        trials: int,
+        side: int = 0,
     ) -> tuple[int, int]:
         """Trials over the cells that a tuple went through, each by its share of the way; whole
         numbers, so that up to any point they are rounded right. Returns the last age and wait."""
@@ -305,12 +307,12 @@ class Rates:
         for share in [*sorted({*by_age, *by_wait}), 1.0]:
             place = sum(other < share for other in by_age), sum(s < share for s in by_wait)
             upto = int(trials * share + 0.5)
-            self.trials[level, age + place[0], wait + place[1]] += upto - done
+            self.trials[level, age + place[0], side * WAITS + wait + place[1]] += upto - done
             done = upto
-        return age + len(by_age), wait + len(by_wait)
+        return age + len(by_age), side * WAITS + wait + len(by_wait)
 
     def hit(self, level: int, age: int, wait: int, arrival: int) -> None:
-        for feature, place in enumerate(places_of((level, age, wait))):
+        for feature, place in enumerate((level, age, wait)):
             self.hits[feature][place] += 1
         self.run = self.run + 1.0 if self.last_arrival == arrival else 1.0
         self.last_arrival = arrival
@@ -368,11 +370,10 @@ class Rates:
         """Hits at each place as the two other factors expect them; for LEVEL, weighed trials."""
         expected = [0.0] * len(self.factors[feature])
         for cell, hits in cells:
-            places = places_of(cell)
             for other in range(3):
                 if other != feature:
-                    hits *= self.factors[other][places[other]]
-            expected[places[feature]] += hits
+                    hits *= self.factors[other][cell[other]]
+            expected[cell[feature]] += hits
         return expected
 
     def excess(self, feature: int, expected: list[float]) -> float:

@@ -15,6 +15,7 @@ import numpy as np
 from naive import Arrival
 from naive_estimates import (
     AGES,
+    WAITS,
     FadingCounts,
     Importances,
     Monitors,
@@ -23,7 +24,6 @@ from naive_estimates import (
     Stages,
     faded,
     level_of,
-    places_of,
 )
 from naive_policies import NOTHING, Rank, ShedJoin
 
@@ -151,6 +151,7 @@ class Shadow:
     since: int  # when its trials were last counted, by the clock of waits
     seen: int  # and how many opposite tuples had come then
     count: float  # of its key on the opposite stream
+    side: int = 0  # was its key last seen on the opposite stream?
 
 
 class ValueJoin(WatchedJoin):
@@ -191,14 +192,14 @@ class ValueJoin(WatchedJoin):
         if key is NOTHING:
             return 0.0
         rates = self.rates[stream]
-        level = level_of(self.keys.of(key, 1 - stream))
-        worth = rates.believed[0][level]
+        worth = rates.believed[0][level_of(self.keys.of(key, 1 - stream))]
+        side = int(self.by_key and self.keys.last_on[key] != stream)
         last, _ = self.keys.moments.get(key, (None, None))
         waited = 0 if last is None else self.short_now - last
         age = self.age_of(arrival)
-        worth *= rates.wait_worth[places_of((level, 0, rates.wait_of(waited)))[2]] * self.stages[
-            stream
-        ].at(age)
+        worth *= rates.wait_worth[side * WAITS + rates.wait_of(waited)] * self.stages[stream].at(
+            age
+        )
         if self.spec.importance_columns is not None:
             worth *= self.importances.worth(stream, arrival.importance)
         return worth
@@ -287,7 +288,7 @@ class ValueJoin(WatchedJoin):
                 if self.key(shadow.arrival) == key:
                     together = shadow.arrival.time == arrival.time and self.spec.ties == "instant"
                     self.account_shadow(lane, shadow, lane != stream and not together)
-                    shadow.last = self.short_now
+                    shadow.last, shadow.side = self.short_now, int(lane != stream)
                     if lane != stream:
                         shadow.count = self.keys.of(key, stream)
         window = self.spec.windows[stream]
@@ -327,7 +328,7 @@ class ValueJoin(WatchedJoin):
             waits = (begun, begun + now - shadow.since)
             ages = (shadow.aged - shadow.born, self.now_of[stream] - shadow.born)
             window = self.width(stream) * self.monitors[stream].buckets
-            age, wait = rates.spread(level, ages, waits, window, trials)
+            age, wait = rates.spread(level, ages, waits, window, trials, shadow.side)
             if met:
                 rates.hit(level, age, wait, seen)
         shadow.seen, shadow.since, shadow.aged = seen, now, self.now_of[stream]

@@ -126,10 +126,10 @@ def rescale_moments(shed: Shed, scale: int) -> None:
     shift = match_rate.shift_for(int(rates.span[match_rate.SPAN]) // scale)
     finer = int(rates.span[match_rate.SHIFT])
     activity, shadow = rates.activity, shed.shadows.shadow
-    for moments in (
-        activity["last"], activity["before"], rates.exposed["moment"], shadow["last"],
-        shadow["since"],
-    ):  # fmt: skip
+    kept = [activity["last"], rates.exposed["moment"], shadow["last"], shadow["since"]]
+    if not has_shadows(shed):
+        kept.append(activity["before"])
+    for moments in kept:
         ago = ((now >> shift) - moments.astype(np.int64)) & _MOMENTS
         then = ((now - (ago << shift)) * scale >> finer) & _MOMENTS
         moments[...] = np.where(moments == match_rate.NEVER, moments, then)
@@ -150,6 +150,7 @@ def check(shed: Shed, line: NDArray[np.int64]) -> None:
 def _check_ring(ring: Any, now: int) -> None:
     require((ring.mark > 0).all(), "a key is out of range")
     require(np.isfinite(ring.count).all() and (ring.count >= 0).all(), "a count is negative")
+    require((ring.side < 2).all(), "a side is wrong")
     for moments in (ring.last, ring.since):
         require((moments < match_rate.NEVER).all(), "a time is out of range")
     in_order = (ring.born <= ring.aged) & (ring.aged <= now) & (ring.born > now - FAR)

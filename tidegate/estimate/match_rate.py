@@ -38,11 +38,12 @@ from tidegate.compiled.kernel import kernel, part, step
 from tidegate.compiled.layout import records
 from tidegate.estimate.frequency import FADING
 
-LEVELS = 48
-_SINGLE = 16  # counts below this have a level of their own; above, four levels to a doubling
-WAITS = 12
+LEVELS = 32
+_SINGLE = 8  # counts below this have a level of their own; above, two levels to a doubling
+WAITS = 10
+SIDES = 2  # of a wait: the key was last seen on the own stream, or on the opposite one
 MOST_AGES = 40
-_SHORTEST_WAIT = 1024  # the first ends at 1/1024 of the span, then each is twice as long
+_SHORTEST_WAIT = 256  # the first ends at 1/256 of the span, then each is twice as long
 STUDIED = 4096  # tuples from which rates are learned, where a budget holds more, and all monitors
 NOT_STUDIED = -1
 GIVEN_SCALE = 4096.0  # a given share stands on the level of so many times itself
@@ -62,12 +63,12 @@ _FITS = 40  # in the weight of all tuples, which in the long run is that of five
 class MatchRate(NamedTuple):
     """Of the tuples of each stream; all but `span` and what follows is part of a snapshot."""
 
-    trials: NDArray[np.int64]  # [stream, level, age, wait]; faded ones in whole numbers too
+    trials: NDArray[np.int64]  # [stream, level, age, place of wait]; faded ones in whole numbers
     hits: NDArray[np.int64]  # [stream, feature, place], fresh
     old_hits: NDArray[np.float64]  # the same before the last fading, faded
     level: NDArray[np.float64]  # [stream, level]: hits per trial
     age: NDArray[np.float64]  # [stream, age]
-    wait: NDArray[np.float64]  # [stream, place]: see `of_level`
+    wait: NDArray[np.float64]  # [stream, place]: see `of_side`
     level_rate: NDArray[np.float64]  # the three as they are believed
     age_rate: NDArray[np.float64]
     wait_rate: NDArray[np.float64]
@@ -117,20 +118,20 @@ def empty(
     is_counted: bool = False,
     study: tuple[int, int] = (0, 0),
 ) -> MatchRate:
-    places = max(LEVELS, ages, 2 * WAITS)
+    places = max(LEVELS, ages, SIDES * WAITS)
     studied = _places_for(slots, study)
-    shape = (streams, LEVELS, max(1, ages), WAITS)
+    shape = (streams, LEVELS, max(1, ages), SIDES * WAITS)
     return MatchRate(
         trials=np.zeros(shape, np.int64),
         hits=np.zeros((streams, 3, places), np.int64),
         old_hits=np.zeros((streams, 3, places), np.float64),
         level=np.zeros((streams, LEVELS), np.float64),
         age=np.ones((streams, max(1, ages)), np.float64),
-        wait=np.ones((streams, 2 * WAITS), np.float64),
+        wait=np.ones((streams, SIDES * WAITS), np.float64),
         level_rate=np.zeros((streams, LEVELS), np.float64),
         age_rate=np.ones((streams, max(1, ages)), np.float64),
-        wait_rate=np.ones((streams, 2 * WAITS), np.float64),
-        wait_worth=np.ones((streams, 2 * WAITS), np.float64),
+        wait_rate=np.ones((streams, SIDES * WAITS), np.float64),
+        wait_worth=np.ones((streams, SIDES * WAITS), np.float64),
         weight=np.zeros(streams, np.float64),
         known=np.zeros(streams, np.int64),
         clumps=np.zeros((streams, 4), np.float64),
@@ -143,7 +144,7 @@ def empty(
         told=np.zeros(2, np.int64),
         study=np.array(study, np.int64),
         expected=np.zeros(places, np.float64),
-        cells=np.zeros(LEVELS * max(1, ages) * WAITS, np.int16),
+        cells=np.zeros(LEVELS * max(1, ages) * SIDES * WAITS, np.int16),
     )
 
 
@@ -194,18 +195,18 @@ def _never(keys: int) -> Any:
 def level_of(count):
     if count < _SINGLE - 0.5:
         return int(count + 0.5)
-    return min(LEVELS - 1, _SINGLE + int(4.0 * math.log2(max(1.0, count / _SINGLE))))
+    return min(LEVELS - 1, _SINGLE + int(2.0 * math.log2(max(1.0, count / _SINGLE))))
 
 
 @kernel
 def typical(level):
     """A count that stands on this level."""
-    return np.float64(level) if level < _SINGLE else _SINGLE * 2.0 ** ((level - _SINGLE + 0.5) / 4)
+    return np.float64(level) if level < _SINGLE else _SINGLE * 2.0 ** ((level - _SINGLE + 0.5) / 2)
 
 
 @part
 def wait_of(elapsed, span):
-    """The place of a wait: the first ends at 1/1024 of the span, then each is twice as long. Both
+    """The place of a wait: the first ends at 1/256 of the span, then each is twice as long. Both
     are in short units."""
     first = max(np.int64(1), span // _SHORTEST_WAIT)
     place = np.int64(0)
@@ -216,10 +217,10 @@ def wait_of(elapsed, span):
 
 
 @step
-def of_level(level, wait):
-    """The place of a wait among the waits of keys that did not come on the opposite stream so far
-    (level 0), or of those that did: both have a factor of their own."""
-    return wait if level == 0 else wait + WAITS
+def of_side(side, wait):
+    """The place of a wait: those since the key was seen on the own stream (side 0) and those since
+    it was seen on the opposite one (1) have factors of their own."""
+    return wait + side * WAITS
 
 
 @part
@@ -247,12 +248,15 @@ def forget_key(rates, key):
 
 
 @step
-def see_key(rates, stream, key):
-    """A tuple of `stream` with this key has come; the caller counts it."""
+def see_key(rates, stream, key, knows_side):
+    """A tuple of `stream` with this key has come; the caller counts it. Where shadows know when the
+    key was seen before, `before` is the stream on which it was last seen."""
     rates.weight[stream] += 1.0
     now = short(rates, rates.clock[NOW])
     activity = rates.activity[key]
-    if np.int64(activity.last) != now:
+    if knows_side:
+        activity.last, activity.before = np.uint32(now), np.uint32(stream)
+    elif np.int64(activity.last) != now:
         activity.before = activity.last
         activity.last = np.uint32(now)
 
@@ -262,6 +266,15 @@ def waited(rates, key):
     """How long a key has not been seen."""
     last = np.int64(rates.activity[key].last)
     return np.int64(0) if last == NEVER else ago(rates, last)
+
+
+@step
+def waits_at(rates, stream, key, knows_side):
+    """The place of the wait of a key, for tuples of `stream`."""
+    side = np.int64(0)
+    if knows_side:
+        side = np.int64(rates.activity[key].before == np.uint32(1 - stream))
+    return of_side(side, wait_of(waited(rates, key), rates.span[SHORT_SPAN]))
 
 
 @step
@@ -307,9 +320,9 @@ def age_place(age, window, places):
 
 
 @part
-def spread(rates, stream, level, ages, waits, window, trials):
+def spread(rates, stream, level, ages, waits, side, window, trials):
     """Count trials for all cells through which a tuple went, evenly over ages (from, to) and waits
-    (from, to); returns the last place of each."""
+    (from, to) of a side; returns the last place of each."""
     places = rates.age.shape[1]
     span = rates.span[SHORT_SPAN]
     age, wait = age_place(ages[0], window, places), wait_of(waits[0], span)
@@ -322,10 +335,10 @@ def spread(rates, stream, level, ages, waits, window, trials):
             by_wait = (wait_end(wait, span) - waits[0]) / (waits[1] - waits[0])
         share = min(share, by_age, by_wait)
         upto = np.int64(trials * share + 0.5)
-        rates.trials[stream, level, age, wait] += upto - done
+        rates.trials[stream, level, age, of_side(side, wait)] += upto - done
         done = upto
         if share >= 1.0:
-            return age, wait
+            return age, of_side(side, wait)
         if by_age <= share:
             age += 1
         if by_wait <= share:
@@ -337,7 +350,7 @@ def hit(rates, stream, level, age, wait, arrival):
     """A tuple that stands in a cell has met an arrival."""
     rates.hits[stream, LEVEL, level] += 1
     rates.hits[stream, AGE, age] += 1
-    rates.hits[stream, WAIT, of_level(level, wait)] += 1
+    rates.hits[stream, WAIT, wait] += 1
     # Hits of one arrival come together, so they are worth less as evidence.
     clump = rates.clumps[stream]
     clump[RUN] = clump[RUN] + 1.0 if clump[LAST] == arrival else 1.0
@@ -361,7 +374,7 @@ def fade(rates):
                 rates.hits[stream, feature, place] = 0
         for level in range(LEVELS):
             for age in range(rates.trials.shape[2]):
-                for wait in range(WAITS):
+                for wait in range(SIDES * WAITS):
                     if keep < 1.0:
                         trials = rates.trials[stream, level, age, wait]
                         rates.trials[stream, level, age, wait] = trials * 4 // 5
@@ -398,8 +411,8 @@ def fit(rates):
         _judge_factor(
             rates, stream, WAIT, rates.wait[stream], rates.wait_rate[stream], cells, clump
         )
-        for first in (0, WAITS):
-            _look_ahead(rates, stream, first)
+        for side in range(SIDES):
+            _look_ahead(rates, stream, side * WAITS)
     rates.clock[UNFITTED] = 0
 
 
@@ -409,7 +422,7 @@ def _gather(rates, stream):
     cells = number = 0
     for level in range(LEVELS):
         for age in range(rates.trials.shape[2]):
-            for wait in range(WAITS):
+            for wait in range(SIDES * WAITS):
                 if rates.trials[stream, level, age, wait] > 0:
                     rates.cells[cells] = number
                     cells += 1
@@ -426,7 +439,8 @@ def _expect(rates, stream, feature, cells):
     ages = rates.trials.shape[2]
     for at in range(cells):
         number = np.int64(rates.cells[at])
-        wait, age, level = number % WAITS, number // WAITS % ages, number // (WAITS * ages)
+        wait, rest = number % (SIDES * WAITS), number // (SIDES * WAITS)
+        age, level = rest % ages, rest // ages
         hits = np.float64(rates.trials[stream, level, age, wait])
         place = level
         if feature != LEVEL:
@@ -436,9 +450,9 @@ def _expect(rates, stream, feature, cells):
         else:
             place = age
         if feature != WAIT:
-            hits *= rates.wait[stream, of_level(level, wait)]
+            hits *= rates.wait[stream, wait]
         else:
-            place = of_level(level, wait)
+            place = wait
         expected[place] += hits
 
 

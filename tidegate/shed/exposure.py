@@ -98,13 +98,13 @@ def _account_at(shed, slot, place, met):
             if before != match_rate.NEVER:
                 begun = max(begun, match_rate.ago(rates, before) - since)
             waits = (begun, begun + since - unseen)
-            match_rate.spread(rates, stream, level, (youngest, middle), waits, window, first)
+            match_rate.spread(rates, stream, level, (youngest, middle), waits, 0, window, first)
             trials -= first
             youngest, since = middle, unseen
         begun = max(np.int64(0), unseen - since)
         waits = (begun, begun + since)
         age, wait = match_rate.spread(
-            rates, stream, level, (youngest, oldest), waits, window, trials
+            rates, stream, level, (youngest, oldest), waits, 0, window, trials
         )
         if met:
             match_rate.hit(rates, stream, level, age, wait, arrival)

@@ -113,7 +113,7 @@ def score_again(shed, slot, combine, weighed, partner):
 @step
 def account_all(shed):
     """Count all trials up to now, of shadows or of members."""
-    if shadows.are_kept(shed.shadows):
+    if shed.rule[0].shadowed:
         shadows.account_all(shed)
     else:
         exposure.account_all(shed)
@@ -171,7 +171,7 @@ def count_in(shed, stream, moment, key, lives):
     if shed.rule[0].kind == VALUE:
         tick(shed, stream)
         if key != frequency.NO_KEY:
-            match_rate.see_key(shed.rates, stream, key)
+            match_rate.see_key(shed.rates, stream, key, shed.rule[0].shadowed)
     if statistics == frequency.WINDOW:
         if lives:
             frequency.log_line(book, stream, moment, key)

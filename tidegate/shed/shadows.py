@@ -42,6 +42,7 @@ SHADOW = np.dtype(
         ("since", np.uint32),  # when its trials were last counted, in short,
         ("seen", np.uint32),  # and the last bits of the number of opposite arrivals then
         ("count", np.float32),  # of its key on the opposite stream
+        ("side", np.uint32),  # was its key last seen on the opposite stream?
         ("next", np.int32),  # in the chain of a bucket
     ]
 )
@@ -83,11 +84,6 @@ def room_for(tuples: int) -> int:
     (128, 200, 512)
     """
     return max(FEWEST, min(MOST, tuples))
-
-
-@step
-def are_kept(shadows):
-    return len(shadows.chains) > 1
 
 
 @step
@@ -152,9 +148,8 @@ def _account(shed, stream, place, met):
         begun = max(np.int64(0), match_rate.ago(rates, shadow.last) - since)
         ages = (shadow.aged - shadow.born, now - shadow.born)
         waits = (begun, begun + since)
-        age, wait = match_rate.spread(
-            rates, stream, level, ages, waits, _window(shed, stream), trials
-        )
+        side, window = np.int64(shadow.side), _window(shed, stream)
+        age, wait = match_rate.spread(rates, stream, level, ages, waits, side, window, trials)
         if met:
             match_rate.hit(rates, stream, level, age, wait, arrival)
     shadow.since = np.uint32(match_rate.short(rates, rates.clock[match_rate.NOW]))
@@ -229,6 +224,7 @@ def see(shed, stream, key, time, born):
             met = its != stream and not (shadows.instants[0] and shadow.time == time)
             _account(shed, its, place, np.int64(met))
             shadow.last = np.uint32(match_rate.short(rates, rates.clock[match_rate.NOW]))
+            shadow.side = np.uint32(its != stream)
             if its != stream:
                 shadow.count = shed.frequency.counts[key, stream]
         at = np.int64(shadow.next)
@@ -253,6 +249,7 @@ def _begin(shed, stream, key, mark, time, born):
         shadow.time, shadow.born, shadow.aged = time, born, shed.queues[stream].now
         shadow.mark, shadow.draw = np.uint32(mark), np.uint32(draw)
         shadow.last = shadow.since = now
+        shadow.side = np.uint32(0)
         shadow.seen = np.uint32(shed.queues[1 - stream].seen & np.int64(0xFFFFFFFF))
         shadow.count = shed.frequency.counts[key, 1 - stream]
         _link(shadows, stream, place)

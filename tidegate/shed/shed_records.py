@@ -54,6 +54,7 @@ RULE = np.dtype(
         ("planned", np.int64),  # split="auto": one pool, shared out by what streams earn
         ("until_plan", np.int64),  # tuples until the next plan of the shares
         ("instant", np.int64),  # the clock at the last tuple
+        ("shadowed", np.int64),  # does VALUE learn from shadows?
         ("instants", np.int64),  # do tuples of one time meet without memory?
     ]
 )

@@ -156,15 +156,12 @@ def score(
     other = 1 - stream
     if key == frequency.NO_KEY:
         return 0.0
-    count = frequency.count_of(counts, key, other)
     if rule[0].statistics == frequency.GIVEN:
-        worth = count
-        level = match_rate.level_of(count * match_rate.GIVEN_SCALE)
+        worth = frequency.count_of(counts, key, other)
     else:
-        level = match_rate.level_of(count)
+        level = match_rate.level_of(frequency.count_of(counts, key, other))
         worth = rates.level_rate[stream, level]
-    wait = match_rate.wait_of(match_rate.waited(rates, key), rates.span[match_rate.SHORT_SPAN])
-    place = match_rate.of_level(level, wait)
+    place = match_rate.waits_at(rates, stream, key, rule[0].shadowed)
     worth *= rates.wait_worth[stream, place] * ages.worth_at(stages, stream, born, now)
     if weighed:
         worth *= bounded(importance.worth(importances, stream, combine, own))

@@ -166,6 +166,7 @@ def _rule(
     rule.refresh = 1
     # A sample has one currency for all streams: what its tuples drew.
     rule.instants = spec.ties == "instant"
+    rule.shadowed = recipe.kind == shed_records.VALUE and _has_shadows(spec)
     rule.planned = spec.split == "auto" and recipe.kind < shed_records.EQ_CLUSTER
     return rule
 
@@ -298,13 +299,13 @@ def _tuples(spec: JoinSpec) -> int:
     return spec.memory_rows
 
 
-def _is_by_key(spec: JoinSpec) -> bool:
-    """Do two tuples meet iff their keys are equal?"""
-    return all(isinstance(predicate, Equal) for predicate in spec.predicates)
+def _has_shadows(spec: JoinSpec) -> bool:
+    """Do two tuples meet iff their keys are equal? Then VALUE learns from shadows."""
+    return len(spec.streams) == 2 and all(isinstance(each, Equal) for each in spec.predicates)
 
 
 def _shadows(spec: JoinSpec, recipe: recipes.Recipe, state: State) -> shadows.Shadows:
-    if recipe.kind != shed_records.VALUE or not _is_by_key(spec) or len(spec.streams) > 2:
+    if recipe.kind != shed_records.VALUE or not _has_shadows(spec):
         return shadows.empty(len(spec.streams), 0)
     kept = shadows.empty(2, shadows.room_for(_tuples(spec)), spec.ties == "instant")
     kept.ring.life = state.lanes.window - (1 - state.lanes.is_time_window)
@@ -317,7 +318,7 @@ def _rates(
     streams = len(spec.streams)
     if recipe.kind == shed_records.VALUE:
         ages, is_counted = min(match_rate.MOST_AGES, buckets), not state.lanes.is_time_window.all()
-        if _is_by_key(spec):
+        if _has_shadows(spec):
             rates = match_rate.empty(streams, ages)
         else:
             study = match_rate.study_of(_tuples(spec), streams * age_curve.MOST_MONITORS)
