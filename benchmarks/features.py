@@ -6,13 +6,16 @@ is a product of factors, one per feature, fitted to the first half of the stream
 proportional fitting; its gain is the log-likelihood per hit on the second half over that of a
 constant rate, in nats. A feature that gains nothing beside the others is not kept.
 
-    level     how often the key came on the opposite stream     } what VALUE uses
-    age       how old the tuple is                              }
-    wait      how long the key was not seen on any stream       }
-    known     whether the key came on the opposite stream, with its own curve of waits }
-    opposite  how long the key was not seen on the opposite stream    } not kept
-    own       how often the key came on its own stream                }
-    results   how many results the tuple has produced                 }
+    level     how often the key came on the opposite stream
+    age       how old the tuple is
+    wait      how long the key was not seen on any stream
+    side      the same, with two curves: it was last seen on the own or on the opposite stream
+    known     the same, with two curves: the key did or did not come on the opposite stream
+    opposite  how long the key was not seen on the opposite stream
+    own       how often the key came on its own stream
+    results   how many results the tuple has produced
+
+VALUE uses level, age and side; the others are not kept.
 
 `ours` is the gain of the named features, `theirs` that of level, age and wait.
 """
@@ -30,14 +33,14 @@ from tidegate.lab.datasets import JOINS, MORE_JOINS, folder_of, recorded_streams
 
 MODELS = (
     ("level",), ("age",), ("wait",), ("level", "age"), ("level", "age", "wait"),
-    ("level", "age", "known"), ("level", "age", "wait", "opposite"),
+    ("level", "age", "side"), ("level", "age", "known"), ("level", "age", "wait", "opposite"),
     ("level", "age", "wait", "own"), ("level", "age", "wait", "results"),
 )  # fmt: skip
 PLAIN = ("level", "age", "wait")
 ROWS = 12_000  # of a file
-STEPS = 400  # moments at which tuples are looked at
+FOLLOWED = 600  # tuples of a stream
 QUICK_JOINS = ("nasa-host", "loans", "dns")
-_NAMES = ("level", "age", "wait", "known", "opposite", "own", "results")
+_NAMES = ("level", "age", "wait", "side", "known", "opposite", "own", "results")
 
 
 def _place(elapsed: float, span: float) -> int:
@@ -67,7 +70,7 @@ def cells_of(tables: list[pa.Table], window: float) -> tuple[list[dict], list[di
     trials: list[dict] = [defaultdict(float), defaultdict(float)]
     hits: list[dict] = [defaultdict(float), defaultdict(float)]
     rate = len(times[1]) / (end - begin)
-    every = max(1, len(times[0]) // 1500)
+    every = max(1, len(times[0]) // FOLLOWED)
     for time, key in zip(times[0][::every].tolist(), keys[0][::every].tolist(), strict=True):
         _follow(time, key, window, seen_on, rate, (begin + end) / 2, trials, hits)
     return trials, hits
@@ -93,7 +96,7 @@ def _follow(time, key, window, seen_on, rate, middle, trials, hits):
         level = _level(count)
         features = (
             level, min(19, int((before - time) / window * 20)), wait,
-            wait + 12 * (level > 0), 12 if other == -np.inf else _place(before - other, window),
+            wait + 12 * bool(other == last), wait + 12 * (level > 0), 12 if other == -np.inf else _place(before - other, window),
             _level(int(np.searchsorted(own, before, side="right"))),
             min(5, int(np.searchsorted(met, before, side="right"))),
         )  # fmt: skip
