@@ -95,11 +95,15 @@ def _follow(time, key, window, seen_on, rate, middle, trials, hits):
         wait = _place(before - last, window)
         level = _level(count)
         features = (
-            level, min(19, int((before - time) / window * 20)), wait,
-            wait + 12 * bool(other == last), wait + 12 * (level > 0), 12 if other == -np.inf else _place(before - other, window),
+            level,
+            min(19, int((before - time) / window * 20)),
+            wait,
+            wait + 12 * bool(other == last),
+            wait + 12 * (level > 0),
+            12 if other == -np.inf else _place(before - other, window),
             _level(int(np.searchsorted(own, before, side="right"))),
             min(5, int(np.searchsorted(met, before, side="right"))),
-        )  # fmt: skip
+        )
         half = int(before > middle)
         trials[half][features] += (stop - before) * rate
         number = np.searchsorted(met, stop, side="right") - np.searchsorted(
