@@ -19,7 +19,7 @@ from tidegate.spec import TidegateError
 
 NAMES = (
     "equi_join", "band_join", "many", "plan", "policies", "features", "memory_flat", "memory_bytes",
-    "optimum", "spark_join", "spark_budget", "spark_long",
+    "optimum", "sentinel", "spark_join", "spark_budget", "spark_long",
 )  # fmt: skip
 
 

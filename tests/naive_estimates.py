@@ -1,7 +1,7 @@
 """What VALUE and AGE learn, as slow plain Python over lists and dicts.
 
-Law: the rules are those that the docstrings of `tidegate.estimate` state, and none of that code is
-called. Sums are taken in the stated order (streams, levels, ages, waits, upwards), so that equal
+Law: the rules are those that the docstrings of `tidegate.estimators` state, and none of that code
+is called. Sums are taken in the stated order (streams, levels, ages, waits, upwards), so that equal
 worth is equal to the last bit and a difference in victims is a difference in a rule.
 """
 

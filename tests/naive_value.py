@@ -27,7 +27,7 @@ from naive_estimates import (
 )
 from naive_policies import NOTHING, Rank, ShedJoin
 
-from tidegate.estimate import hashes, match_rate
+from tidegate.estimators import hashes, match_rate
 from tidegate.shed import learning, shadows
 from tidegate.spec import JoinSpec
 from tidegate.spec.predicates import Equal

@@ -24,7 +24,7 @@ from strategies import LARGER, SMALL, cases
 
 import tidegate as tg
 from tidegate.engine import snapshot
-from tidegate.estimate import match_rate
+from tidegate.estimators import match_rate
 from tidegate.shed import shadows
 
 EXAMPLES = int(os.environ.get("TIDEGATE_EXAMPLES", settings().max_examples))

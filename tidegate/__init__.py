@@ -31,7 +31,7 @@ _LAZY = {
     "JoinEngine": "tidegate.engine",
     "JoinResult": "tidegate.engine",
     "join": "tidegate.engine",
-    "estimate": "tidegate.estimate",
+    "estimate": "tidegate.sample.estimates",
     "Optimum": "tidegate.offline.optimum",
     "optimum": "tidegate.offline.optimum",
     "Regret": "tidegate.offline.regret",

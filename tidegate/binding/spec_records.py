@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from tidegate.estimate.importance import MAX, MEAN, MIN, PRODUCT, SUM
+from tidegate.estimators.importance import MAX, MEAN, MIN, PRODUCT, SUM
 
 INDEX_CODES = {"nested-loop": 0, "hash": 1, "btree": 2, "ttree": 3, "inverted": 4}
 NESTED_LOOP, HASH, BTREE, TTREE, INVERTED = range(5)
@@ -38,6 +38,7 @@ GATE = np.dtype(
         ("only_counts", np.int64),  # results are counted, not written
         ("takes_late", np.int64),  # may tuples come out of order?
         ("reports_left", np.int64),  # tuples that leave are reported
+        ("worth", np.float64),  # of the tuple that was last chosen to go, by the policy
     ]
 )
 

@@ -16,7 +16,7 @@ from tidegate.driver.existence import pattern_of
 from tidegate.driver.leaving import EVICTED, EXPIRED, REFUSED, count, expire_by_count, leave
 from tidegate.driver.observing import importance_of, key_of, settle_key
 from tidegate.driver.prefetching import warm_victim
-from tidegate.estimate import age_curve, rare_keys
+from tidegate.estimators import age_curve, rare_keys
 from tidegate.index import inverted, trees
 from tidegate.shed import (
     ages,
@@ -158,7 +158,7 @@ def admit(state, shed, arrivals, output, stream, arrival, visitor):
 def turn_away(state, shed, arrivals, output, stream, arrival, visitor, why):
     """The arrival is not retained."""
     if visitor < 0:
-        count(state, output, stream, arrivals.row[arrival], why)
+        count(state, output, stream, arrivals.row[arrival], state.gate[0].order - 1, why)
     else:
         leave(state, shed, output, stream, visitor, why)
 
@@ -288,6 +288,7 @@ def victim_for(state, shed, stream, priority, basis):
             ):
                 victim, precedence = slot, queues[lane].precedence
                 least, lowest, order = its_priority, its_basis, np.int64(state.notes[slot].order)
+    state.gate[0].worth = least / queues[stream].factor
     return victim
 
 
@@ -321,6 +322,7 @@ def make_room(state, shed, samples, output, stream, size, priority, basis, needs
     """Evict victims until the arrival fits; False if the arrival is refused instead."""
     account = state.accounts[state.lanes[stream].account]
     stays = size <= account.capacity
+    state.gate[0].worth = priority
     if samples is not None:
         stays = stays and priority != sampling.NOT_WANTED
     while stays and account.used + size > account.capacity:

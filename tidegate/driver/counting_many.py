@@ -11,7 +11,7 @@ import numpy as np
 
 from tidegate.compiled.kernel import part, step
 from tidegate.driver.probing_many import begin_blocks, block_size, next_block, size_of
-from tidegate.estimate.importance import MEAN, MIN, PRODUCT, SUM
+from tidegate.estimators.importance import MEAN, MIN, PRODUCT, SUM
 from tidegate.state.join_state import BEGIN, END, FOUND, MATCHES
 
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from tidegate.binding.spec_records import HASH
 from tidegate.compiled.kernel import part, step
-from tidegate.estimate import patterns
+from tidegate.estimators import patterns
 from tidegate.index import hash_table
 from tidegate.state.join_state import (
     ARRIVAL,

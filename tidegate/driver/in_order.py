@@ -20,7 +20,7 @@ from tidegate.compiled.kernel import kernel, step
 from tidegate.compiled.scratch import Scratch
 from tidegate.driver.admission import DONE, NEED_OUTPUT, NEED_PLACES, NEED_SLOTS
 from tidegate.driver.prefetching import FAR, NEAR, NEXT
-from tidegate.estimate.importance import combined
+from tidegate.estimators.importance import combined
 from tidegate.index import hash_table
 from tidegate.state.join_state import FOUND, NOTHING_FOUND, RESULTS, State
 from tidegate.windows import lifetime

@@ -19,7 +19,7 @@ import numpy as np
 
 from tidegate.binding.spec_records import INVERTED, NESTED_LOOP
 from tidegate.compiled.kernel import part, step
-from tidegate.estimate.importance import combined
+from tidegate.estimators.importance import combined
 from tidegate.index import hash_table
 from tidegate.shed.worth import chance
 from tidegate.state.indexes import candidates

@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from tidegate.compiled.kernel import part, step
-from tidegate.estimate import frequency, importance
+from tidegate.estimators import frequency, importance
 from tidegate.shed import learning, shadows, split, standing_patterns, victims
 from tidegate.shed.shed_records import CUMULATIVE, OUTPUT, VALUE
 

@@ -13,7 +13,7 @@ from tidegate.binding.spec_records import HASH
 from tidegate.compiled import layout
 from tidegate.compiled.kernel import step
 from tidegate.driver import probing_many
-from tidegate.estimate import frequency, hashes
+from tidegate.estimators import frequency, hashes
 from tidegate.index import hash_table
 from tidegate.shed.shed_records import BY_AGE, BY_KEY, CUMULATIVE, VALUE
 

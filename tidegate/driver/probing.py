@@ -14,7 +14,7 @@ from tidegate.binding import matching
 from tidegate.binding.spec_records import HASH, INVERTED
 from tidegate.compiled.kernel import step
 from tidegate.driver.limiting import looked_at
-from tidegate.estimate.importance import combined
+from tidegate.estimators.importance import combined
 from tidegate.shed import sampling
 from tidegate.state.join_state import FOUND, GROUP_ORDER, MATCHES, NEXT_FOUND, RESULTS
 

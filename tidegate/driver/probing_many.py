@@ -27,7 +27,7 @@ import numpy as np
 
 from tidegate.compiled.kernel import part, step
 from tidegate.driver.probing import EARLIER, NEWCOMERS
-from tidegate.estimate.importance import MEAN, SUM, combined
+from tidegate.estimators.importance import MEAN, SUM, combined
 from tidegate.index import hash_table
 from tidegate.state.join_state import (
     BEGIN,

@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from tidegate.engine import saved_exposure, snapshot_checks
-from tidegate.estimate import frequency, hashes, match_rate, rare_keys
+from tidegate.estimators import frequency, hashes, match_rate, rare_keys
 from tidegate.shed import standing_patterns
 from tidegate.shed.shed_records import ARRIVAL_ORDER, VALUE, Shed
 from tidegate.state import join_state, shed_arrays

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tidegate.engine.snapshot_checks import FAR, require
-from tidegate.estimate import frequency, match_rate
+from tidegate.estimators import frequency, match_rate
 from tidegate.shed import exposure, shadows
 from tidegate.shed.shed_records import Shed
 from tidegate.windows.lifetime import NOT_CHARGED

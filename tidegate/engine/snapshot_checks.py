@@ -17,7 +17,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from tidegate.compiled.layout import Records
-from tidegate.estimate import frequency, match_rate
+from tidegate.estimators import frequency, match_rate
 from tidegate.shed import learning
 from tidegate.shed.shed_records import VALUE, Shed
 from tidegate.spec import JoinSpec, TidegateError

@@ -14,7 +14,7 @@ from __future__ import annotations
 import numpy as np
 
 from tidegate.compiled.kernel import step
-from tidegate.estimate import age_curve, frequency
+from tidegate.estimators import age_curve, frequency
 from tidegate.shed import ages, exposure, groups, victims, worth
 from tidegate.shed.members import basis_at, cost_at, stage_of
 from tidegate.shed.shed_records import BY_AGE, BY_KEY, CUMULATIVE, VALUE

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from tidegate.compiled import layout
 from tidegate.compiled.kernel import part, step
-from tidegate.estimate import frequency, match_rate
+from tidegate.estimators import frequency, match_rate
 from tidegate.shed.members import born_at, is_one
 
 AHEAD = 16  # members: far enough to hide a cache miss

@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from tidegate.compiled.kernel import part, step
-from tidegate.estimate import age_curve, frequency, importance, match_rate
+from tidegate.estimators import age_curve, frequency, importance, match_rate
 from tidegate.shed import exposure, shadows, victims, worth
 from tidegate.shed.members import basis_at, born_at, is_one
 from tidegate.shed.shed_records import BY_KEY, OUTPUT, VALUE

@@ -9,8 +9,8 @@ from __future__ import annotations
 import math
 from typing import NamedTuple
 
-from tidegate.estimate.frequency import FADED, GIVEN, STATISTICS
-from tidegate.estimate.patterns import FADE
+from tidegate.estimators.frequency import FADED, GIVEN, STATISTICS
+from tidegate.estimators.patterns import FADE
 from tidegate.shed import shed_records
 from tidegate.shed.shed_records import BY_AGE, BY_KEY, BY_TUPLE
 from tidegate.spec import SpecError

@@ -25,7 +25,7 @@ import math
 import numpy as np
 
 from tidegate.compiled.kernel import kernel, part, step
-from tidegate.estimate import frequency
+from tidegate.estimators import frequency
 from tidegate.shed import victims, worth
 from tidegate.shed.members import basis_at, is_one
 from tidegate.shed.shed_records import PPS_CLUSTER, UNIFORM

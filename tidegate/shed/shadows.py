@@ -24,8 +24,8 @@ from numpy.typing import NDArray
 from tidegate.compiled.frames import frame
 from tidegate.compiled.kernel import kernel, part, step
 from tidegate.compiled.layout import records
-from tidegate.estimate import frequency, hashes, match_rate
-from tidegate.estimate.hashes import mark_of
+from tidegate.estimators import frequency, hashes, match_rate
+from tidegate.estimators.hashes import mark_of
 
 MOST = 512  # shadows of a stream
 FEWEST = 128  # that there is room for

@@ -13,11 +13,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from tidegate.compiled.frames import frame
-from tidegate.estimate.age_curve import AgeCurve
-from tidegate.estimate.frequency import Frequency
-from tidegate.estimate.importance import Importances
-from tidegate.estimate.match_rate import MatchRate
-from tidegate.estimate.patterns import Patterns
+from tidegate.estimators.age_curve import AgeCurve
+from tidegate.estimators.frequency import Frequency
+from tidegate.estimators.importance import Importances
+from tidegate.estimators.match_rate import MatchRate
+from tidegate.estimators.patterns import Patterns
 from tidegate.shed.ages import Stages
 from tidegate.shed.members import Members
 from tidegate.shed.queue import Heaps

@@ -30,7 +30,7 @@ have arrived.
 from __future__ import annotations
 
 from tidegate.compiled.kernel import part, step
-from tidegate.estimate import frequency
+from tidegate.estimators import frequency
 from tidegate.shed.shed_records import AGE, ARRIVAL_ORDER, DIMPPROB, PROB, SIMP, SIMPPROB, VALUE
 
 EVERY = 64  # tuples between two plans, at least

@@ -11,7 +11,7 @@ from __future__ import annotations
 import numpy as np
 
 from tidegate.compiled.kernel import kernel, part, step
-from tidegate.estimate import patterns
+from tidegate.estimators import patterns
 from tidegate.shed import victims
 from tidegate.shed.members import is_one
 

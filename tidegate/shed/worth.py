@@ -29,7 +29,7 @@ from __future__ import annotations
 import numpy as np
 
 from tidegate.compiled.kernel import part, step
-from tidegate.estimate import frequency, importance, match_rate
+from tidegate.estimators import frequency, importance, match_rate
 from tidegate.shed import ages
 from tidegate.shed.members import basis_at, born_at, cost_at
 from tidegate.shed.shed_records import (

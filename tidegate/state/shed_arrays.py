@@ -17,7 +17,7 @@ from tidegate.binding.binding import Binding
 from tidegate.compiled import layout
 from tidegate.compiled.kernel import kernel
 from tidegate.compiled.layout import records
-from tidegate.estimate import age_curve, frequency, importance, match_rate, patterns, rare_keys
+from tidegate.estimators import age_curve, frequency, importance, match_rate, patterns, rare_keys
 from tidegate.shed import (
     ages,
     budget,

@@ -34,7 +34,7 @@ from tidegate.compiled import layout
 from tidegate.compiled.frames import frame
 from tidegate.compiled.kernel import kernel, part, step
 from tidegate.compiled.layout import records
-from tidegate.estimate.frequency import FADING
+from tidegate.estimators.frequency import FADING
 
 LEVELS = 32
 _SINGLE = 8  # counts below this have a level of their own; above, two levels to a doubling

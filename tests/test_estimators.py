@@ -18,7 +18,7 @@ from naive import output_importance
 from naive_estimates import faded
 from standalone import Standalone
 
-from tidegate.estimate import age_curve, frequency, hashes, importance, match_rate, rare_keys
+from tidegate.estimators import age_curve, frequency, hashes, importance, match_rate, rare_keys
 from tidegate.shed import groups, queue
 from tidegate.shed.members import Needs
 from tidegate.shed.members import empty as empty_members
@@ -26,8 +26,10 @@ from tidegate.windows.lifetime import NOTE
 
 age_curve = Standalone(age_curve)
 frequency = Standalone(frequency)
+hashes = Standalone(hashes)
 importance = Standalone(importance)
 match_rate = Standalone(match_rate)
+rare_keys = Standalone(rare_keys)
 groups = Standalone(groups)
 queue = Standalone(queue)
 

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from tidegate.compiled.frames import frame
 from tidegate.compiled.kernel import part
-from tidegate.estimate.frequency import FADING
+from tidegate.estimators.frequency import FADING
 
 BINS = 256  # 2**-32 to 2**32; what lies beyond falls into the bins at the ends
 _PER_DOUBLING = 4

@@ -13,10 +13,10 @@ import numpy as np
 
 from tidegate.compiled import layout
 from tidegate.compiled.kernel import kernel, part, step
-from tidegate.estimate.hashes import ahead_of, following, mark_of, place_of
+from tidegate.estimators.hashes import ahead_of, following, mark_of, place_of
 
 if TYPE_CHECKING:
-    from tidegate.estimate.frequency import Frequency
+    from tidegate.estimators.frequency import Frequency
 
 PARTS = 16  # of a count of 1: counts are whole numbers of these
 FIRST = 256  # lines of the table, at first

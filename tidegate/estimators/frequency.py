@@ -31,9 +31,9 @@ from tidegate.compiled import layout
 from tidegate.compiled.frames import frame
 from tidegate.compiled.kernel import kernel, part, step
 from tidegate.compiled.layout import records
-from tidegate.estimate import rare_keys
-from tidegate.estimate.hashes import ahead_of, following, mark_of, place_of
-from tidegate.estimate.rare_keys import PARTS
+from tidegate.estimators import rare_keys
+from tidegate.estimators.hashes import ahead_of, following, mark_of, place_of
+from tidegate.estimators.rare_keys import PARTS
 
 RETAINED, WINDOW, FADED, GIVEN, SKETCHED = range(5)
 STATISTICS = {"retained": RETAINED, "window": WINDOW, "faded": FADED, "given": GIVEN}

@@ -1,0 +1,1 @@
+"""Estimators: what a tuple is worth, learned online in bounded memory."""
