@@ -347,8 +347,9 @@ class Rates:
             for feature in (AGE, WAIT):
                 expected = self.expected(feature, cells)
                 scale = self.excess(feature, expected)
+                few = 8.0 if feature == WAIT else 1.0
                 self.factors[feature] = [
-                    (self.hits_at(feature, place) + 1.0) / (scale * hits + 1.0)
+                    (self.hits_at(feature, place) + few) / (scale * hits + few)
                     for place, hits in enumerate(expected)
                 ]
             expected = self.expected(LEVEL, cells)

@@ -50,6 +50,7 @@ POWERS = (-2.0, -1.0, -0.5, 0.0, 0.25, 0.5, 0.75, 1.0)
 _ENOUGH = 8.0  # hits, where they come one by one, to learn from
 _LASTING = 1000.0  # hits; less than that is kept until there is more
 _CAUTION = 4.0  # hits, where they come one by one, that would make a factor 1
+_FEW_WAITS = 8.0  # hits that would make the factor of a wait 1, while it is fitted
 _SIGMAS = 2.0
 _HARDLY = 0.005  # of the hits that are expected of all waits: so long a wait is hardly ever seen
 _SMALLEST_FIT = 64  # tuples between two fits, which cost as much as some hundred
@@ -392,8 +393,6 @@ def fit(rates):
     for stream in range(len(rates.weight)):
         cells = _gather(rates, stream)
         for _ in range(SWEEPS):
-            # Age first: where it cannot be told from the others (a key that comes once has waited
-            # as long as it is old), it is the one that knows what lies ahead.
             if not rates.told[1]:
                 _fit_factor(rates, stream, AGE, rates.age[stream], cells)
             _fit_factor(rates, stream, WAIT, rates.wait[stream], cells)
@@ -481,9 +480,12 @@ def _excess(rates, stream, feature, places):
 def _fit_factor(rates, stream, feature, factor, cells):
     _expect(rates, stream, feature, cells)
     scale = _excess(rates, stream, feature, len(factor))
+    # Where age and wait cannot be told apart (a key that comes once has waited as long as it is
+    # old), wait is drawn to 1 at each sweep, and age carries both: it knows what lies ahead.
+    few = _FEW_WAITS if feature == WAIT else 1.0
     for place in range(len(factor)):
         hits = _hits(rates, stream, feature, place)
-        factor[place] = (hits + 1.0) / (scale * rates.expected[place] + 1.0)
+        factor[place] = (hits + few) / (scale * rates.expected[place] + few)
 
 
 @part
