@@ -22,7 +22,7 @@ from tidegate.estimators import age_curve, frequency, hashes, importance, match_
 from tidegate.shed import groups, queue
 from tidegate.shed.members import Needs
 from tidegate.shed.members import empty as empty_members
-from tidegate.windows.lifetime import NOTE
+from tidegate.windows.lifetime import NOTE, SLOT
 
 age_curve = Standalone(age_curve)
 frequency = Standalone(frequency)
@@ -329,7 +329,8 @@ def test_a_group_has_its_first_at_the_root(steps: list[tuple[bool, int]], is_hea
     needs = Needs(
         priority=False, basis=True, born=False, cost=False, key=False, links=True, below=is_heap
     )
-    members = empty_members(notes, needs)
+    slots = np.zeros(len(notes), SLOT).view(np.recarray)
+    members = empty_members(slots, notes, needs)
     root, inside = groups.NOBODY, []
     for slot, (adds, number) in enumerate(steps):
         if adds or not inside:

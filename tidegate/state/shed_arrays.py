@@ -460,7 +460,7 @@ def slot_bytes(shed: Shed) -> int:
     size = members.slot_bytes(shed.members)
     if shed.samples is not None:
         size += sample_records.slot_bytes(shed.samples)
-    if rule.kind == shed_records.VALUE:
+    if rule.kind == shed_records.VALUE and not rule.shadowed:
         studied = match_rate.EXPOSED.itemsize + (8 if len(shed.rates.aged) > 1 else 0)
         size += -(-studied // (1 << int(shed.rates.study[match_rate.EVERY])))
     if rule.standing != BY_AGE:
