@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 import naive
 
 FADE = 0.8  # what is left of old evidence
-LEVELS, WAITS, AGES = 32, 10, 20
+LEVELS, WAITS, AGES = 24, 10, 20
 POWERS = (-2.0, -1.0, -0.5, 0.0, 0.25, 0.5, 0.75, 1.0)
 CAUTION, ENOUGH = 4.0, 8.0  # hits
 NEVER = None
@@ -243,7 +243,7 @@ def level_of(count: float) -> int:
     """One level for each count below 8, then two to a doubling."""
     if count < 7.5:
         return math.floor(count + 0.5)
-    return min(31, 8 + math.floor(2 * math.log2(max(1.0, count / 8))))
+    return min(23, 8 + math.floor(2 * math.log2(max(1.0, count / 8))))
 
 
 def typical(level: int) -> float:

@@ -154,7 +154,8 @@ def refill(shed: Shed, table: pa.Table, state: State, scale: int) -> Shed:
     for name, part in _parts(shed).items():
         if name not in saved and name in _NEW:
             continue
-        if name in _RECUT and saved[name].size != part.size:
+        is_recut = name in _RECUT or name.startswith("importances.")
+        if is_recut and saved[name].size != part.size:
             continue
         snapshot_checks.check_part(name, kinds[name], part)
         part[...] = saved[name].reshape(part.shape)

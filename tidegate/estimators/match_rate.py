@@ -36,7 +36,7 @@ from tidegate.compiled.kernel import kernel, part, step
 from tidegate.compiled.layout import records
 from tidegate.estimators.frequency import FADING
 
-LEVELS = 32
+LEVELS = 24
 _SINGLE = 8  # counts below this have a level of their own; above, two levels to a doubling
 WAITS = 10
 SIDES = 2  # of a wait: the key was last seen on the own stream, or on the opposite one

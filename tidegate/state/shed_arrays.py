@@ -99,7 +99,7 @@ def shed_of(spec: JoinSpec, binding: Binding, state: State) -> Shed | None:
             most_rare(spec) if recipe.keyed else 1,
         ),
         curve=age_curve.empty(streams, max(1, buckets), age_curve.MOST_MONITORS if buckets else 1),
-        importances=importance.empty(streams),
+        importances=importance.empty(streams, bool(state.gate[0].has_importance)),
         rates=_rates(spec, recipe, buckets, columns, state),
         shadows=_shadows(spec, recipe, state),
         patterns=patterns.empty(streams, recipes.fade_of(policy)) if by_pattern else None,
