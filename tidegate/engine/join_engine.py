@@ -484,7 +484,7 @@ class JoinEngine:
             capacity = arrays.larger_capacity(state, ahead, slot_limit(self._own))
         self._state = arrays.with_more_slots(state, capacity)
         if shed is not None:
-            self._shed = shed_arrays.with_more_slots(shed, self._state.notes)
+            self._shed = shed_arrays.with_more_slots(shed, self._state)
         self._count_arrays()
 
     def _share_out_places(self) -> None:

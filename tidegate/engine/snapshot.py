@@ -280,7 +280,7 @@ def refill(
     capacity = _capacity(saved, state, shed, used)
     if capacity > len(state.slots):
         state = arrays.with_more_slots(state, capacity)
-        shed = shed and shed_arrays.with_more_slots(shed, state.notes)
+        shed = shed and shed_arrays.with_more_slots(shed, state)
     tracked = int(state.pool[0].tracked)
     for name in _RECORDS:
         snapshot_checks.write_records(getattr(state, name), saved.records[name], _OPTIONS)

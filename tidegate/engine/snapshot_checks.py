@@ -207,7 +207,7 @@ def check_learned(shed: Shed, state: State, line: NDArray[np.int64], statistics:
     if rule.watched:
         _check_monitors(shed, line)
     if rule.kind == VALUE:
-        _check_rates(shed, line)
+        _check_rates(shed)
 
 
 def check_monitors(monitors: NDArray[np.int32]) -> None:
@@ -293,7 +293,7 @@ def check_counted(
         require(4 * len(marks) <= 3 * room and room <= max(2, most), "it has too many rare keys")
 
 
-def _check_rates(shed: Shed, line: NDArray[np.int64]) -> None:
+def _check_rates(shed: Shed) -> None:
     rates = shed.rates
     for part in (rates.trials, rates.hits):
         require((part >= 0).all(), "a count is negative")
@@ -304,13 +304,3 @@ def _check_rates(shed: Shed, line: NDArray[np.int64]) -> None:
     require(abs(now) < FAR and now >= rates.clock[match_rate.REFRESHED], "a time is out of range")
     require(1 <= rates.clock[match_rate.HURRY] <= learning.MOST_HURRY, "a rate is wrong")
     require(rates.clock[match_rate.UNFITTED] >= 0, "a count is negative")
-    activity = rates.activity
-    latest = np.maximum(activity["last"], activity["before"])
-    require((latest <= now).all(), "a time is out of range")
-    # What matches nothing is exposed to nothing; its slot has the numbers of an earlier tuple.
-    line = line[shed.members.key[line] != frequency.NO_KEY]
-    waits, newest = rates.exposed["moment"][line], shed.queues.now[shed.members.notes.stream[line]]
-    require(((waits <= now) & (waits > now - FAR)).all(), "a time is out of range")
-    ages = rates.aged[line] if len(rates.aged) > 1 else waits
-    young = (ages >= shed.members.born[line]) & (ages <= newest)
-    require(young.all(), "a time is out of range")
