@@ -61,9 +61,10 @@ def find(state, arrivals, work, many, stream, bucket, arrival):
     progress = work.progress
     progress[FOUND] = progress[NEXT_FOUND] = progress[MATCHES] = 0
     if arrivals.matchable[arrival] and probing_many.has_all(state.buckets, bucket, stream):
-        progress[FOUND] = probing_many.walk(
+        progress[FOUND], comparisons = probing_many.walk(
             state, work, many, stream, bucket, arrivals.code[arrival], ANYBODY
         )
+        state.lanes[stream].comparisons += comparisons
         if progress[FOUND] > 0:
             progress[MATCHES] = probing_many.number_of_results(
                 state, work, many, stream, arrivals.time[arrival], ANYBODY
@@ -136,7 +137,9 @@ def run(state, shed, arrivals, work, many, output):
         if work.progress[FOUND] == NOTHING_FOUND:
             need, due = begin_next(state, arrivals, work, many, stream, bucket, arrival, due)
         if need == DONE:
-            if probing_many.emit(state, arrivals, work, many, output, stream, arrival, ANYBODY):
+            if probing_many.emit(
+                state, shed, arrivals, work, many, output, stream, arrival, ANYBODY
+            ):
                 in_order.settle(state, arrivals, stream, bucket, arrival)
                 take(state, stream)
                 work.progress[FOUND] = NOTHING_FOUND
