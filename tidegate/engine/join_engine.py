@@ -519,6 +519,7 @@ class JoinEngine:
             ranges=bounds[1],
             block=np.zeros(2, np.int64),
             digit=np.zeros(streams, np.int64),
+            next=np.zeros(streams, np.int64),
             shares=np.zeros(1 if self._shed is None else len(self._state.slots), np.float64),
         )
 
