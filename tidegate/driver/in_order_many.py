@@ -46,6 +46,10 @@ def look_ahead(state, work, stream, arrival):
     hash_table.warm_row(state.buckets, work.bucket[np.uint64(arrival + FAR)])
     bucket = work.bucket[np.uint64(arrival + NEAR)]
     hash_table.warm_chain(state.buckets, state.slots, stream, hash_table.NEWEST, bucket)
+    if probing_many.has_all(state.buckets, np.int64(bucket), stream):
+        for other in range(len(state.lanes)):
+            if other != stream:
+                hash_table.warm_chain(state.buckets, state.slots, other, hash_table.OLDEST, bucket)
     lane = state.lanes[stream]
     if lane.begin + NEAR < lane.end:
         slot = state.lines[np.uint64(lane.begin + NEAR)]
