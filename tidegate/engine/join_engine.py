@@ -550,6 +550,7 @@ class JoinEngine:
             ranges=bounds[1],
             block=np.zeros(2, np.int64),
             digit=np.zeros(streams, np.int64),
+            next=np.zeros(streams, np.int64),
             shares=np.zeros(len(self._state.slots) if told else 1, np.float64),
         )
 
