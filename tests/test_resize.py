@@ -33,7 +33,7 @@ def resized_cases(draw: st.DrawFn, policy: Any) -> tuple[Case, list[int]]:
     """A case whose split follows the memory, and the budgets after its pushes."""
     case = draw(shed_cases(policy, SMALL))
     if case.spec.split_rows is not None:
-        case = case.with_spec(split={"left": 0.25, "right": 0.75})
+        case = case.with_spec(split="even")
     budgets = st.lists(st.integers(0, 10), min_size=1, max_size=len(case.pushes))
     return case, draw(budgets)
 
