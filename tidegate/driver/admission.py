@@ -24,6 +24,7 @@ from tidegate.shed import (
     members,
     sampling,
     standing_patterns,
+    standing_prospects,
     tiers,
     victims,
     worth,
@@ -227,12 +228,16 @@ def worth_of_arrival(state, shed, arrivals, stream, arrival, key, size):
         stage = ages.stage_of(shed.stages, stream, born, moment)
         priority, basis = ages.rank(shed.stages, stream, stage, order)
     else:
+        own = standing_prospects.own_part(
+            shed, shed.prospects, stream, own, size, state.gate[0].combine,
+            state.gate[0].has_importance,
+        )  # fmt: skip
         first = rule[0].first if state.lanes[stream].is_time_window else 0
         time = worth.windows_since(first, moment, state.lanes[stream].window)
         basis = worth.basis_of(rule, own, time)
         counts = shed.frequency.counts
         if rule[0].standing == BY_KEY:
-            part = worth.key_worth(rule, counts, key, stream)
+            part = standing_prospects.key_worth(shed, shed.prospects, key, stream)
             priority = worth.group_priority(rule, part, basis)
         elif rule[0].kind == VALUE:
             priority = worth.score(

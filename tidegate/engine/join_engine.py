@@ -26,7 +26,7 @@ from tidegate.columns.intake import to_arrow
 from tidegate.columns.payload import Payload
 from tidegate.columns.storage import declared, empty_table
 from tidegate.compiled.scratch import Scratch, borrowed
-from tidegate.driver import admission, arrival, in_order, instant, leaving
+from tidegate.driver import admission, arrival, in_order, in_order_many, instant, leaving
 from tidegate.engine import snapshot, snapshot_checks
 from tidegate.engine.examples import row_of
 from tidegate.engine.guard import Call, Guard
@@ -74,7 +74,7 @@ def check_supported(spec: JoinSpec) -> None:
         recipes.check_for_many(spec.policy_choice)
     check_cpu(spec)
     sentinel.check(spec)
-    recipes.recipe_of(spec.policy_choice)
+    recipes.recipe_of(spec.policy_choice, len(spec.streams))
 
 
 class JoinEngine:
@@ -481,6 +481,8 @@ class JoinEngine:
             return instant.run
         if self._shed is None and in_order.serves(self._state):
             return in_order.run
+        if self._shed is None and in_order_many.serves(self._state, self._probe.way):
+            return in_order_many.run
         return arrival.run
 
     def _candidates(self) -> dict[str, NDArray[Any]]:
