@@ -282,6 +282,18 @@ class Sentinel:
         self._last_counted = np.array(numbers["last_counted"])
         self._stretch_ends = int(numbers["stretch_ends"])
         self._blind_until = int(numbers["blind_until"])
+        if len(roster) > self.most:
+            self._shrink()
+
+    def _shrink(self) -> None:
+        """The share has become smaller: lower the rate until the witnesses fit."""
+        rate = float(np.sort(self.roster.draw)[self.most])
+        stay = self.roster.draw < rate
+        self._finished += _moments(self.totals[~stay], self.roster.rate[~stay])
+        self.roster, self.totals = self.roster[stay].copy(), self.totals[stay]
+        self.roster.rate = np.minimum(self.roster.rate, rate)
+        self._record[0].rate = min(float(self._record[0].rate), rate)
+        self._record[0].held = len(self.roster)
 
     # --- reading --------------------------------------------------------------------------
 
