@@ -1,6 +1,6 @@
 """A stream at three times the rate that can be joined: `cpu=Cpu(keep_up=True)` against no budget.
 
-Law: a file of each stream, 20 seconds of event time, is put in place every interval, whatever the
+Law: a file of each stream, 30 seconds of event time, is put in place every interval, whatever the
 query does; a micro-batch takes all that is there. Both queries join the same rows by the same
 nested loop (points on a map that come near each other: no index serves that), and the full join of
 one file takes three times the interval. Printed and drawn are how long micro-batches take and how
@@ -31,11 +31,11 @@ import pyarrow.parquet as pq
 from benchmarks.side_by_side import Row, compared
 from benchmarks.spark_workload import STREAMS, need_spark
 
-INTERVAL = 4.0  # seconds between two files, by the wall clock
-FILE_SECONDS = 20  # of event time in a file
-WINDOW_FILES = 3
+INTERVAL = 8.0  # seconds between two files, by the wall clock
+FILE_SECONDS = 30  # of event time in a file
+WINDOW_FILES = 2
 OVERLOAD = 3.0
-FILES, QUICK_FILES = 30, 10
+FILES, QUICK_FILES = 20, 8
 CORES = 2
 NEAR = 0.004  # of a map of 1 x 1
 SCHEMA = "x double, y double, ts timestamp, id long"

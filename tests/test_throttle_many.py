@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from many_cases import ManyCase, many_case, names_of
 from many_runs import Feeder, engine_of, found_in, replayed
 from naive_cpu_many import ManyCpuJoin
+from strategies import only_plain
 
 import tidegate as tg
 
@@ -67,6 +68,7 @@ def test_the_way_of_a_probe_changes_nothing(seed: int, probe: str) -> None:
 
 
 @pytest.mark.nojit
+@only_plain
 @settings(max_examples=max(3, MANY // 4))
 @given(SEEDS)
 def test_both_budgets_and_a_snapshot(seed: int) -> None:
@@ -111,3 +113,17 @@ def test_fuel_is_kept(seed: int) -> None:
     if tank.begun:
         rows = max(sum(len(p.tables.get(n, ())) for p in case.pushes) for n in case.spec.streams)
         assert engine.stats()["comparisons"] <= tank.rate * (tank.now + 1) + tank.most + rows
+
+
+@pytest.mark.nojit
+@settings(max_examples=max(3, MANY // 8))
+@given(SEEDS)
+def test_a_snapshot_changes_nothing(seed: int) -> None:
+    case = cpu_case(seed)
+    _, expected = replayed(case)
+    feeder, engine, found = Feeder(case.spec), engine_of(case.spec), []
+    for push in case.pushes:
+        table = engine.push(feeder.tables(push), watermark=push.watermark)
+        found += found_in(case.spec, table)
+        engine = tg.JoinEngine.restore(engine.snapshot())
+    assert found == expected
