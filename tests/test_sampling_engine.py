@@ -202,7 +202,7 @@ def test_uniform_means_uniform() -> None:
         {name: table.to_pylist() for name, table in tables.items()},
         tg.JoinSpec(on="k", time="t", within=20),
     ).pairs
-    seeds, p = 2000, 0.3
+    seeds, p = 600, 0.3
     place = {rows: at for at, rows in enumerate(exact)}
     included = np.zeros((seeds, len(exact)), np.bool_)
     for seed in range(seeds):
