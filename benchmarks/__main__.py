@@ -19,8 +19,7 @@ from tidegate.spec import TidegateError
 
 NAMES = (
     "equi_join", "band_join", "many", "plan", "policies", "sampling", "memory_flat", "memory_bytes",
-    "optimum",
-    "spark_join", "spark_budget", "spark_long",
+    "optimum", "sentinel", "spark_join", "spark_many", "spark_budget", "spark_long",
 )  # fmt: skip
 
 

@@ -15,7 +15,7 @@ from naive_many import ManyJoin, Push, Shedding
 
 import tidegate as tg
 from tidegate.driver import leaving
-from tidegate.state.join_state import DEPARTURES
+from tidegate.state.join_state import DEPARTURE, DEPARTURES
 
 CAUSES = {leaving.EVICTED: "evicted", leaving.REFUSED: "refused"}
 Found = list[tuple[tuple[int, ...], float]]  # row numbers, importance
@@ -79,11 +79,13 @@ class Reporting(tg.JoinEngine):
 
     def report(self) -> None:
         self._state.gate[0].reports_left = 1
-        room, left = self._results.room, np.zeros((4000, 3), np.int64)
-        self._results.room = lambda scratch: room(scratch)._replace(left=left)  # type: ignore[method-assign]
+        room, left = self._results.room, np.zeros((4000, DEPARTURE), np.int64)
+        self._results.room = lambda scratch: room(scratch)._replace(  # type: ignore[method-assign]
+            left=left, worth=np.zeros(4000)
+        )
 
     def _departures(self, output: Any) -> None:
-        for stream, address, why in output.left[: output.filled[DEPARTURES]].tolist():
+        for stream, address, why, *_ in output.left[: output.filled[DEPARTURES]].tolist():
             payload = self._payloads[stream]
             if why in CAUSES and payload is not None:
                 columns = payload.gather(np.array([address]))

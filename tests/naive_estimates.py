@@ -35,7 +35,8 @@ class FadingCounts:
     When a key was seen is known only as long as somebody holds it.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, streams: int = 2) -> None:
+        self.streams = streams
         self.counts: dict[Hashable, list[float]] = {}
         self.moments: dict[Hashable, tuple[int | None, int | None]] = {}  # last seen, and before
 
@@ -43,7 +44,7 @@ class FadingCounts:
         return self.counts[key][stream] if key in self.counts else 0.0
 
     def see(self, key: Hashable, stream: int, now: int, is_held: bool) -> None:
-        self.counts.setdefault(key, [0.0, 0.0])
+        self.counts.setdefault(key, [0.0] * self.streams)
         if not is_held:
             self.moments[key] = (NEVER, NEVER)
         last, _ = self.moments[key]
@@ -164,14 +165,16 @@ class Importances:
     """What a result will be worth: the importances of a stream in bins of a quarter of a doubling,
     and by bin of the other stream's tuples what their results were worth."""
 
-    def __init__(self, kind: str) -> None:
+    def __init__(self, kind: str, streams: int = 2) -> None:
         self.kind = kind
-        self.number: list[dict[int, float]] = [defaultdict(float), defaultdict(float)]
-        self.total: list[dict[int, float]] = [defaultdict(float), defaultdict(float)]
-        self.seen: list[list[tuple[float, float]]] = [[], []]  # of all bins, as of the last fit
-        self.results: list[dict[int, float]] = [defaultdict(float), defaultdict(float)]
-        self.earned: list[dict[int, float]] = [defaultdict(float), defaultdict(float)]
-        self.fresh: list[dict[int, tuple[float, float]]] = [{}, {}]
+        self.streams = range(streams)
+        self.number: list[dict[int, float]] = [defaultdict(float) for _ in self.streams]
+        self.total: list[dict[int, float]] = [defaultdict(float) for _ in self.streams]
+        # Of all bins, as of the last fit.
+        self.seen: list[list[tuple[float, float]]] = [[] for _ in self.streams]
+        self.results: list[dict[int, float]] = [defaultdict(float) for _ in self.streams]
+        self.earned: list[dict[int, float]] = [defaultdict(float) for _ in self.streams]
+        self.fresh: list[dict[int, tuple[float, float]]] = [{} for _ in self.streams]
 
     @staticmethod
     def bin(importance: float) -> int:
@@ -187,7 +190,7 @@ class Importances:
         self.fresh[stream][self.bin(own)] = number + 1.0, earned + value
 
     def fade(self) -> None:
-        for stream in range(2):
+        for stream in self.streams:
             for book in (self.number[stream], self.total[stream]):
                 for place in book:
                     book[place] *= FADE
@@ -202,7 +205,7 @@ class Importances:
 
     def fit(self) -> None:
         """Sums over all bins before each one, and over all."""
-        for stream in range(2):
+        for stream in self.streams:
             number = total = 0.0
             self.seen[stream] = [(0.0, 0.0)]
             for place in range(256):

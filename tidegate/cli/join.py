@@ -48,11 +48,13 @@ def join(
     importance: arguments.Importance = None,
     output_importance: arguments.OutputImportance = "min",
     index: arguments.Index = "auto",
+    sentinel: arguments.Sentinel = None,
     lateness: arguments.Lateness = "0",
     ties: arguments.Ties = "arrival",
     bad_rows: arguments.BadRows = "count",
     seed: arguments.Seed = 0,
     output: Output = None,
+    ledger: arguments.LedgerFolder = None,
     json: arguments.Json = False,
     quiet: arguments.Quiet = False,
 ) -> None:
@@ -77,12 +79,12 @@ def join(
     streams = arguments.streams_of(len(paths))
     spec = arguments.spec_of(
         on, time, within, memory, policy, split, importance, output_importance, index, lateness,
-        ties, bad_rows, seed, streams,
+        ties, bad_rows, seed, streams, sentinel,
     )  # fmt: skip
     if memory is None and not quiet and (policy, split) != ("auto", "auto"):
         say("tidegate: note: without --memory nothing is forgotten: --policy and --split are idle")
     _check_output(output, paths)
-    _run(spec, dict(zip(streams, paths, strict=True)), output, json, quiet)
+    _run(spec, dict(zip(streams, paths, strict=True)), output, ledger, json, quiet)
 
 
 def _check_output(output: Path | None, inputs: Iterable[Path]) -> None:
@@ -97,7 +99,12 @@ def _check_output(output: Path | None, inputs: Iterable[Path]) -> None:
 
 
 def _run(
-    spec: JoinSpec, paths: Mapping[str, Path], output: Path | None, json: bool, quiet: bool
+    spec: JoinSpec,
+    paths: Mapping[str, Path],
+    output: Path | None,
+    ledger: Path | None,
+    json: bool,
+    quiet: bool,
 ) -> None:
     from tidegate.cli import files
 
@@ -105,10 +112,12 @@ def _run(
 
     from tidegate.engine import JoinEngine
 
-    engine = JoinEngine(spec, {name: table.schema for name, table in tables.items()})
+    schemas = {name: table.schema for name, table in tables.items()}
+    engine = JoinEngine(spec, schemas, ledger=ledger)
     began = clock.perf_counter()
     with progress_of("joining", quiet) as progress:
         head = _replayed(engine, tables, output, progress)
+        engine.write_ledger()
     seconds = clock.perf_counter() - began
     stats = engine.stats()
     for sentence in rejected_streams(stats, spec.streams):
@@ -119,6 +128,7 @@ def _run(
             {
                 "stats": stats,
                 "output": None if output is None else str(output),
+                "ledger": None if ledger is None else str(ledger),
                 "rows_per_second": round(rate, 1),
                 "seconds": round(seconds, 3),
                 "rejected_examples": engine.rejected_examples(),
@@ -208,6 +218,19 @@ def _cell(value: Any) -> str:
     return text if len(text) <= 30 else f"{text[:27]}..."
 
 
+def _recall(stats: Mapping[str, float]) -> str:
+    """What the sentinel knows, as a sentence."""
+    if "recall" not in stats:
+        return "recall: unknown, since the sentinel has seen too few results"
+    low, high = stats["recall_low"], stats["recall_high"]
+    said = f"recall: {stats['recall']:.1%} of the results ({low:.1%} to {high:.1%})"
+    if "importance_recall" in stats:
+        low, high = stats["importance_recall_low"], stats["importance_recall_high"]
+        worth = stats["importance_recall"]
+        said += f", {worth:.1%} of their importance ({low:.1%} to {high:.1%})"
+    return said
+
+
 def _summary(engine: JoinEngine, seconds: float) -> list[str]:
     """What became of the rows, in sentences."""
     stats = engine.stats()
@@ -224,6 +247,8 @@ def _summary(engine: JoinEngine, seconds: float) -> list[str]:
     forgotten = stats["evicted"] + stats["refused"]
     if engine.spec.memory is not None:
         lines.append(f"forgotten to stay inside --memory {engine.spec.memory}: {forgotten:,} rows")
+    if engine.spec.sentinel is not None:
+        lines.append(_recall(stats))
     if stats["too_late"]:
         lines.append(f"dropped as too late: {stats['too_late']:,} rows")
     if stats["rejected"]:

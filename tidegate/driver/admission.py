@@ -24,6 +24,7 @@ from tidegate.shed import (
     members,
     sampling,
     standing_patterns,
+    standing_prospects,
     tiers,
     victims,
     worth,
@@ -158,7 +159,7 @@ def admit(state, shed, arrivals, output, stream, arrival, visitor):
 def turn_away(state, shed, arrivals, output, stream, arrival, visitor, why):
     """The arrival is not retained."""
     if visitor < 0:
-        count(state, output, stream, arrivals.row[arrival], why)
+        count(state, output, stream, arrivals.row[arrival], state.gate[0].order - 1, why)
     else:
         leave(state, shed, output, stream, visitor, why)
 
@@ -229,12 +230,16 @@ def worth_of_arrival(state, shed, arrivals, stream, arrival, key, size):
         stage = ages.stage_of(shed.stages, stream, born, moment)
         priority, basis = ages.rank(shed.stages, stream, stage, order)
     else:
+        own = standing_prospects.own_part(
+            shed, shed.prospects, stream, own, size, state.gate[0].combine,
+            state.gate[0].has_importance,
+        )  # fmt: skip
         first = rule[0].first if state.lanes[stream].is_time_window else 0
         time = worth.windows_since(first, moment, state.lanes[stream].window)
         basis = worth.basis_of(rule, own, time)
         counts = shed.frequency.counts
         if rule[0].standing == BY_KEY:
-            part = worth.key_worth(rule, counts, key, stream)
+            part = standing_prospects.key_worth(shed, shed.prospects, key, stream)
             priority = worth.group_priority(rule, part, basis)
         elif rule[0].kind == VALUE:
             priority = worth.score(
@@ -279,6 +284,7 @@ def victim_for(state, shed, stream, priority, basis):
             ):
                 victim, precedence = slot, queues[lane].precedence
                 least, lowest, order = its_priority, its_basis, np.int64(state.notes[slot].order)
+    state.gate[0].worth = least / queues[stream].factor
     return victim
 
 
@@ -312,6 +318,7 @@ def make_room(state, shed, samples, output, stream, size, priority, basis, needs
     """Evict victims until the arrival fits; False if the arrival is refused instead."""
     account = state.accounts[state.lanes[stream].account]
     stays = size <= account.capacity
+    state.gate[0].worth = priority
     if samples is not None:
         stays = stays and priority != sampling.NOT_WANTED
     while stays and account.used + size > account.capacity:

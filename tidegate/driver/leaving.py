@@ -13,7 +13,15 @@ from tidegate.compiled.kernel import kernel, part, step
 from tidegate.shed import budget, learning, members, sampling
 from tidegate.shed.shed_records import AGE, UNIFORM
 from tidegate.state.indexes import leave_index
-from tidegate.state.join_state import DEPARTURES
+from tidegate.state.join_state import (
+    ADDRESS,
+    CLOCK,
+    DEPARTURES,
+    NEXT_ORDER,
+    OWN_ORDER,
+    STREAM_LEFT,
+    WHY,
+)
 from tidegate.throttle import ring
 from tidegate.windows import lifetime
 
@@ -21,7 +29,7 @@ EXPIRED, EVICTED, REFUSED = range(3)
 
 
 @step
-def count(state, output, stream, row, why):
+def count(state, output, stream, row, order, why):
     """Count a departure and report it, if the join reports departures."""
     lane = state.lanes[stream]
     if why == EXPIRED:
@@ -32,9 +40,13 @@ def count(state, output, stream, row, why):
         lane.refused += 1
     if state.gate[0].reports_left:
         at = output.filled[DEPARTURES]
-        output.left[at, 0] = stream
-        output.left[at, 1] = row
-        output.left[at, 2] = why
+        output.left[at, STREAM_LEFT] = stream
+        output.left[at, ADDRESS] = row
+        output.left[at, WHY] = why
+        output.left[at, OWN_ORDER] = order
+        output.left[at, NEXT_ORDER] = state.gate[0].order
+        output.left[at, CLOCK] = state.gate[0].clock
+        output.worth[at] = state.gate[0].worth if why != EXPIRED else 0.0
         output.filled[DEPARTURES] = at + 1
 
 
@@ -47,7 +59,10 @@ def leave(state, shed, output, stream, slot, why):
             budget.leave(shed, state.lanes[stream].account, state.accounts, slot, complete)
             if complete and shed.rule[0].kind == AGE and shed.rule[0].watched:
                 learning.learn_curve(shed, stream)
-    count(state, output, stream, state.slots[slot].row, why)
+    order = np.int64(0)
+    if state.pool[0].tracked:
+        order = np.int64(state.notes[slot].order)
+    count(state, output, stream, state.slots[slot].row, order, why)
     if state.slots[slot].older != lifetime.NOT_INDEXED:
         leave_index(state, stream, slot)
         ring.leave(state.throttle, stream, state.slots[slot].time)
@@ -99,4 +114,5 @@ def want_again(state, shed, samples, work, output, stream, count):
             for k in range(count):
                 slot = work.found[k]
                 if not sampling.wants_another(shed, state.lanes, state.gate[0].seed, slot):
+                    state.gate[0].worth = 0.0
                     leave(state, shed, output, stream, slot, EVICTED)

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache, partial
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -25,7 +26,7 @@ from tidegate.columns.intake import to_arrow
 from tidegate.columns.payload import Payload
 from tidegate.columns.storage import declared, empty_table
 from tidegate.compiled.scratch import Scratch, borrowed
-from tidegate.driver import admission, arrival, in_order, instant, leaving
+from tidegate.driver import admission, arrival, in_order, in_order_many, instant, leaving
 from tidegate.engine import snapshot, snapshot_checks
 from tidegate.engine.examples import row_of
 from tidegate.engine.guard import Call, Guard
@@ -36,6 +37,10 @@ from tidegate.engine.sample_checks import check_sample
 from tidegate.engine.throttling import check_cpu, throttle_stats
 from tidegate.estimators import frequency
 from tidegate.estimators.importance import of_ones
+from tidegate.loss import ledger as ledgers
+from tidegate.loss import saved_sentinel, sentinel
+from tidegate.loss.ledger import Ledger
+from tidegate.loss.sentinel import Sentinel
 from tidegate.shed import recipes
 from tidegate.shed.shed_records import BY_AGE
 from tidegate.spec import Equal, JoinSpec, TidegateError
@@ -64,7 +69,8 @@ def check_supported(spec: JoinSpec) -> None:
     if len(spec.streams) > 2 and spec.memory is not None:
         recipes.check_for_many(spec.policy_choice)
     check_cpu(spec)
-    recipes.recipe_of(spec.policy_choice)
+    sentinel.check(spec)
+    recipes.recipe_of(spec.policy_choice, len(spec.streams))
 
 
 class JoinEngine:
@@ -82,6 +88,9 @@ class JoinEngine:
         "auto" looks first whether every stream can have one (kwon2011's bit-vector hash table).
         "selectivity" goes from stream to stream until one has none, first to the one that most
         often has none, and a list of all streams goes in that order (MJoin).
+    ledger
+        An empty folder to which every row is written when it leaves the join, with the reason;
+        `tidegate repair` computes from it exactly the results that were lost.
 
     Example
     -------
@@ -101,10 +110,15 @@ class JoinEngine:
         schemas: Mapping[str, pa.Schema] | None = None,
         *,
         probe: str | Sequence[str] = "auto",
+        ledger: str | Path | None = None,
     ) -> None:
         check_supported(spec)
+        if ledger is not None:
+            ledgers.check(spec)
+        self._ledger = None if ledger is None else Ledger(ledger, spec)
         self._probe = probe_of(probe, spec.streams)
         self.spec = spec
+        self._own = sentinel.join_part(spec)  # what the sentinel leaves
         self._schemas: list[pa.Schema | None] = [None] * len(spec.streams)
         self._payloads: list[Payload | None] = [None] * len(spec.streams)
         self._rows_in = [0] * len(spec.streams)
@@ -132,13 +146,18 @@ class JoinEngine:
         self._payloads = [
             None if schema is None else self._store(schema) for schema in self._schemas
         ]
-        self._state = state_of(self.spec, binding)
+        self._state = state_of(self._own, binding)
         self._results = Results(binding, self._payloads)
         self._disorder = [0] * len(self.spec.streams)  # the largest of all pushes
-        self._shed = shed_of(self.spec, binding, self._state)
+        self._shed = shed_of(self._own, binding, self._state)
         if self._state.gate[0].by_bytes and self._shed is not None:
-            byte_budget.check(self.spec, self._state, self._shed)
+            byte_budget.check(self._own, self._state, self._shed)
+        self._sentinel = None if self.spec.sentinel is None else Sentinel(self.spec, self._state)
         self._count_arrays()
+        self._report_departures()
+
+    def _report_departures(self) -> None:
+        self._state.gate[0].reports_left = self._ledger is not None
 
     def _store(self, schema: pa.Schema) -> Payload:
         """Dead payload costs rows under a budget in bytes; elsewhere moving it costs time."""
@@ -183,6 +202,8 @@ class JoinEngine:
             if table is not None
         }
         binding = self._binding_with({stream: table.schema for stream, table in given.items()})
+        if self._ledger is not None:
+            ledgers.check_columns(binding.schemas)
         moment = None if watermark is None else binding.moment(watermark)
         encoded = {stream: self._encode(binding, stream, table) for stream, table in given.items()}
         self._refuse_bad_rows(given, encoded)
@@ -193,7 +214,7 @@ class JoinEngine:
             if binding is not self._binding:
                 self._rebind(binding)
             if moment is not None:
-                self._set_watermark(moment, self._results.room(scratch))
+                self._set_watermark(moment, self._room(scratch))
                 self._binding.opened_by(watermark)
             arrivals = self._arrivals(given, encoded, scratch)
             if arrivals is not None:
@@ -201,6 +222,8 @@ class JoinEngine:
                 # What may still be undone is not given out.
                 yield from list(pieces) if binding.may_raise else pieces
             self._settle()
+            if self._ledger is not None:
+                self._ledger.end()
             self._bytes_peak = max(self._bytes_peak, self._bytes_now())
 
     @contextmanager
@@ -216,7 +239,11 @@ class JoinEngine:
         except Exception:
             if before is not None:
                 restored = JoinEngine.restore(before, self.spec).__dict__
-                self.__dict__.update(restored | {"_guard": self._guard, "_examples": examples})
+                kept = {"_guard": self._guard, "_examples": examples, "_ledger": self._ledger}
+                self.__dict__.update(restored | kept)
+                self._report_departures()
+                if self._ledger is not None:
+                    self._ledger.forget_push()
                 call.changes = False
             raise
 
@@ -279,6 +306,8 @@ class JoinEngine:
         self._state, self._shed = snapshot.refill(
             self._state, self._shed, binding, known, saved, scale
         )
+        if self._sentinel is not None:
+            self._sentinel.begin_later(self._state)
         self._count_arrays()
 
     def _refuse_bad_rows(
@@ -303,6 +332,7 @@ class JoinEngine:
         self._count_arrays()
         state.gate[0].watermark = max(int(state.gate[0].watermark), moment)
         leaving.expire_now(state, self._shed, output)
+        self._departures(output)
 
     def _arrivals(
         self, given: Mapping[int, pa.Table], encoded: Mapping[int, Encoded], scratch: Scratch
@@ -334,6 +364,8 @@ class JoinEngine:
         return arrivals_of(complete, rows, np.concatenate(sizes), scratch)
 
     def _count_rejected(self, stream: int, table: pa.Table, part: Encoded) -> None:
+        if self._ledger is not None:
+            self._ledger.reject(stream, table, part.rejected, self._binding)
         seen = np.zeros(table.num_rows, np.bool_)
         for reason, mask in part.rejected.items():
             mask = mask & ~seen
@@ -349,10 +381,17 @@ class JoinEngine:
 
     def _run(self, arrivals: Arrivals, scratch: Scratch) -> Iterator[pa.Table]:
         work, many = self._work(arrivals, scratch), self._many()
-        output = self._results.room(scratch)
+        output = self._room(scratch)
         drive = self._driver()
         if self._state.gate[0].order + len(arrivals.time) > arrays.MOST_ORDERS:
+            if self._ledger is not None:
+                self._ledger.renumbered(self._state)
             shed_arrays.renumber(self._shed, self._state)
+        if self._ledger is not None:
+            self._ledger.begin(arrivals, self._state, self._payloads, self._binding)
+        if self._sentinel is not None:
+            ends = [0 if payload is None else payload.end for payload in self._payloads]
+            self._sentinel.watch(arrivals, self._state, ends)
         need = -1
         while need != admission.DONE:
             need = int(drive(self._state, self._shed, arrivals, work, many, output))
@@ -362,6 +401,9 @@ class JoinEngine:
             if need == admission.NEED_SLOTS:
                 self._grow_slots(int((arrivals.end - work.cursor).sum()))
                 work, many = work._replace(**self._candidates()), self._many()
+                if self._ledger is not None:
+                    self._departures(output)
+                    output = self._ledger.room(output, self._state)
             elif need == admission.NEED_NODES:
                 self._state = arrays.with_more_nodes(self._state)
                 self._count_arrays()
@@ -376,10 +418,21 @@ class JoinEngine:
             else:
                 self._departures(output)
                 if output.filled[RESULTS]:
+                    if self._sentinel is not None:
+                        self._sentinel.credit(output)
                     yield from self._results.drain(output, self._state.gate[0])
+        if self._sentinel is not None:
+            self._sentinel.close(self._state)
+
+    def _room(self, scratch: Scratch) -> Output:
+        """Where a driver writes results, and departures if the join has a ledger."""
+        output = self._results.room(scratch)
+        return output if self._ledger is None else self._ledger.room(output, self._state)
 
     def _departures(self, output: Output) -> None:
-        """Take note of the tuples that left, where the join reports them; no join does so far."""
+        """Take note of the tuples that left, where the join reports them."""
+        if self._ledger is not None:
+            self._ledger.take(output, self._payloads, self._binding)
         output.filled[DEPARTURES] = 0
 
     def _grow_slots(self, ahead: int) -> None:
@@ -388,14 +441,14 @@ class JoinEngine:
         by_bytes = bool(state.gate[0].by_bytes)
         capacity: int | None = None
         if by_bytes and shed is not None:
-            capacity = byte_budget.larger_capacity(self.spec, state, shed)
+            capacity = byte_budget.larger_capacity(self._own, state, shed)
         if capacity is None and by_bytes and self.spec.ties == "arrival":
             # Asked again when as many have come as there are slots: rows may be smaller then.
             state.pool[0].closed_until = state.gate[0].order + len(state.slots)
             return
         if capacity is None:
             # Under ties="instant" the tuples of an instant need slots before they are admitted.
-            capacity = arrays.larger_capacity(state, ahead, slot_limit(self.spec))
+            capacity = arrays.larger_capacity(state, ahead, slot_limit(self._own))
         self._state = arrays.with_more_slots(state, capacity)
         if shed is not None:
             self._shed = shed_arrays.with_more_slots(shed, self._state.notes)
@@ -416,7 +469,7 @@ class JoinEngine:
     def _count_arrays(self) -> None:
         """Under a budget in bytes: what the arrays take is not left for payload."""
         if self._state.gate[0].by_bytes and self._shed is not None:
-            byte_budget.set_capacities(self.spec, self._state, self._shed)
+            byte_budget.set_capacities(self._own, self._state, self._shed)
 
     def _driver(self) -> Callable[..., int]:
         """The loop that serves this join."""
@@ -424,6 +477,8 @@ class JoinEngine:
             return instant.run
         if self._shed is None and in_order.serves(self._state):
             return in_order.run
+        if self._shed is None and in_order_many.serves(self._state, self._probe.way):
+            return in_order_many.run
         return arrival.run
 
     def _candidates(self) -> dict[str, NDArray[Any]]:
@@ -481,10 +536,13 @@ class JoinEngine:
             if payload is not None:
                 alive = int(self._state.lanes[stream].alive)
                 line = cache(partial(join_state.line_of, self._state, stream))
+                end = payload.end
                 settlement = payload.settle(
                     alive, self._alive_from(stream), partial(self._addresses, line)
                 )
                 payload.accept(settlement)
+                if self._sentinel is not None and (len(settlement.moved) or payload.end < end):
+                    self._sentinel.moved(stream, self._addresses(line), settlement)
                 if len(settlement.moved):
                     self._state.slots.row[line()[settlement.moved]] = settlement.addresses
 
@@ -503,7 +561,8 @@ class JoinEngine:
         ):
             self._weighed = now
             self._arrays_bytes = arrays.nbytes(self._state) + shed_arrays.nbytes(self._shed)
-        return stored + self._arrays_bytes
+        watched = 0 if self._sentinel is None else self._sentinel.nbytes
+        return stored + self._arrays_bytes + watched
 
     def stats(self) -> dict[str, int | float]:
         """What became of every row, and what it cost: totals, and per stream as `name_stream`."""
@@ -546,6 +605,10 @@ class JoinEngine:
             stats |= {f"{name}_{s}": int(v) for s, v in zip(names, values, strict=True)}
         if state.throttle is not None:
             stats |= throttle_stats(state.throttle, names)
+        if self._sentinel is not None:
+            stats |= self._sentinel.stats(state)
+            stats["memory_rows"] += self._sentinel.held
+            stats["memory_rows_peak"] += self._sentinel.peak
         for counter in self._rejected:
             for reason, count in counter.items():
                 label = f"rejected_{reason}"
@@ -561,7 +624,20 @@ class JoinEngine:
     def snapshot(self) -> bytes:
         """All that the engine remembers, as Arrow IPC: one table of retained rows per stream."""
         with self._guard.using():
+            self._write_ledger()
             return self._dump()
+
+    def write_ledger(self) -> None:
+        """Write the rows that are alive too, so that the ledger is complete as of now.
+
+        `snapshot` does the same. To be called when a stream has ended.
+        """
+        with self._guard.using():
+            self._write_ledger()
+
+    def _write_ledger(self) -> None:
+        if self._ledger is not None:
+            self._ledger.write_out(self._state, self._payloads, self._binding)
 
     def _dump(self) -> bytes:
         counted = {
@@ -570,16 +646,24 @@ class JoinEngine:
             "bytes_peak": self._bytes_peak,
             "time_unit": self._binding.time_unit,
         }
+        if self._ledger is not None:
+            counted["ledger"] = self._ledger.saved()
+        watched = (
+            None if self._sentinel is None else saved_sentinel.dump(self._sentinel, self._state)
+        )
         return snapshot.dump(
-            self.spec, self._state, self._shed, self._schemas, self._payloads, counted
+            self.spec, self._state, self._shed, self._schemas, self._payloads, counted, watched
         )
 
     @classmethod
-    def restore(cls, blob: bytes, spec: JoinSpec | None = None) -> JoinEngine:
+    def restore(
+        cls, blob: bytes, spec: JoinSpec | None = None, *, ledger: str | Path | None = None
+    ) -> JoinEngine:
         """The engine that `snapshot` wrote; it goes on as if nothing had happened.
 
         `spec` is needed only where the snapshot's own cannot be read back (a theta function that
-        is not importable), and must be the one the snapshot was made with.
+        is not importable), and must be the one the snapshot was made with. `ledger` is the folder
+        of the engine's ledger, if it had one; what was written there after the snapshot is removed.
         """
         with snapshot_checks.reading():
             saved = snapshot.load(blob, spec)
@@ -591,7 +675,14 @@ class JoinEngine:
             engine._state, engine._shed = snapshot.refill(
                 engine._state, engine._shed, engine._binding, engine._payloads, saved
             )
-            engine._fit_budget(engine._results.room(Scratch()))
+            if engine._sentinel is not None:
+                saved_sentinel.refill(engine._sentinel, saved.sentinel, engine._state)
+            if ledger is not None:
+                engine._ledger = ledgers.reopened(ledger, saved.spec, saved.counted.get("ledger"))
+                engine._report_departures()
+            output = engine._room(Scratch())
+            engine._fit_budget(output)
+            engine._departures(output)
             return engine
 
 

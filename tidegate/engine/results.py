@@ -24,7 +24,7 @@ from tidegate.compiled.layout import Records
 from tidegate.compiled.scratch import Scratch
 from tidegate.estimators.importance import of_ones
 from tidegate.spec.policy import is_sampling
-from tidegate.state.join_state import RESULTS, Output
+from tidegate.state.join_state import DEPARTURE, RESULTS, Output
 
 OUTPUT_ROOM = 1 << 18  # results of one piece, at most; larger pieces are not made faster
 SMALL_ROOM = 1 << 16  # the same under a budget in bytes, where this room should not outweigh it
@@ -76,7 +76,8 @@ class Results:
             rows=scratch.array("rows of results", streams * size, np.int64).reshape(streams, size),
             importance=scratch.array("importance of results", size, np.float64),
             weight=scratch.array("weight of results", size if self._sampled else 1, np.float64),
-            left=np.empty((0, 3), np.int64),
+            left=np.empty((0, DEPARTURE), np.int64),
+            worth=np.empty(0),
             filled=np.zeros(2, np.int64),
         )
 

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from tidegate.engine import snapshot_checks
+from tidegate.engine import saved_prospects, snapshot_checks
 from tidegate.estimators import frequency, hashes, match_rate, rare_keys
 from tidegate.shed import standing_patterns
 from tidegate.shed.sample_records import COVERED
@@ -55,6 +55,9 @@ def _parts(shed: Shed) -> dict[str, Any]:
     if shed.rule[0].kind == VALUE:
         parts |= {f"importances.{name}": part for name, part in shed.importances._asdict().items()}
         parts |= {f"rates.{name}": getattr(shed.rates, name) for name in _RATES}
+    if shed.prospects is not None:
+        parts |= {f"importances.{name}": part for name, part in shed.importances._asdict().items()}
+        parts |= saved_prospects.learned(shed.prospects)
     if shed.samples is not None:
         parts |= {f"levels.{name}": shed.samples.levels[name] for name in _LEVELS}
         parts["samples.sums"] = shed.samples.sums
@@ -77,6 +80,8 @@ def _counted(shed: Shed) -> dict[str, Any]:
             parts[f"log.{stream}.{name}"] = _log_of(shed, stream)[name]
     if shed.rule[0].kind == VALUE:
         parts["rates.activity"] = _activity(shed, slice(fresh))
+    if shed.prospects is not None:
+        parts |= saved_prospects.of_keys(shed.prospects, fresh)
     return parts
 
 
@@ -158,6 +163,8 @@ def refill(shed: Shed, table: pa.Table, state: State, scale: int) -> Shed:
     line = line[shed.members.notes.monitor[line] != NOT_CHARGED]
     if _counts_keys(shed):
         snapshot_checks.check_counted(shed, kinds, saved, line)
+        if shed.prospects is not None:
+            saved_prospects.check_written(shed.prospects, kinds, saved)
         shed = _recount(shed, saved, state, line)
     elif shed.rule[0].keyed:
         _find_given(shed, state, line)
@@ -171,6 +178,8 @@ def refill(shed: Shed, table: pa.Table, state: State, scale: int) -> Shed:
     if scale != 1:
         _rescale(shed, state, scale)
     snapshot_checks.check_learned(shed, state, line, statistics)
+    if shed.prospects is not None:
+        saved_prospects.check(shed.prospects, np.unique(shed.members.key[line]))
     return shed_arrays.stand_again(shed, line)
 
 
@@ -223,6 +232,8 @@ def _rescale(shed: Shed, state: State, scale: int) -> None:
                 its = (notes.monitor != NOT_CHARGED) & (notes.stream == stream)
                 if len(shed.rates.aged) > 1:
                     shed.rates.aged[np.flatnonzero(its)] *= scale
+    if shed.prospects is not None and shed.prospects.span[1]:
+        saved_prospects.rescale(shed.prospects, scale)
     if valued and shed.rates.span[1] >= 0:
         activity, clock = shed.rates.activity, shed.rates.clock
         for moments in (activity["last"], activity["before"]):
@@ -272,6 +283,9 @@ def _recount(shed: Shed, saved: dict[str, Any], state: State, line: Any) -> Shed
     if shed.rule[0].kind == VALUE:
         last, before = saved["rates.activity"].reshape(-1, 2)[old].T
         shed.rates.activity["last"][new], shed.rates.activity["before"][new] = last, before
+    if shed.prospects is not None:
+        saved_prospects.refill(shed.prospects, saved, old, new)
+        saved_prospects.count_held(shed, line)
     marks, tallies, lines = _rare_of(saved, has_member, counts)
     is_same = bool((codes[old] == fresh[1:]).all())
     if is_same:

@@ -46,6 +46,7 @@ _METADATA = b"tidegate"
 _MAGIC = b"tidegate"
 _FOOTER = struct.Struct("!16sQH8s")
 _UNUSED = b"tidegate_unused_slots"
+_SENTINEL = b"tidegate_sentinel"
 _MEMBERS: dict[str, type[np.generic]] = {  # under a budget
     "priority": np.float64, "basis": np.float64, "born": np.int64, "cost": np.int32,
     "key": np.int32, "monitor": np.int32,
@@ -56,7 +57,7 @@ _OPTIONS = {
     "window", "is_time_window", "index", "account", "begin", "end", "first", "stop", "capacity",
     "slots", "takes_late",
     "has_equality", "has_importance", "combine", "tree_term", "lateness", "limited", "by_bytes",
-    "policy", "seed", "only_counts", "reports_left",
+    "policy", "seed", "only_counts", "reports_left", "worth",
 }  # fmt: skip
 _RECORDS = ("gate", "lanes", "pool", "accounts")
 _LONG_AGO = -(2**62)
@@ -74,6 +75,7 @@ class Saved(NamedTuple):
     unused: NDArray[np.int32]
     learned: pa.Table | None
     throttle: dict[str, Any] | None  # under a budget of CPU time
+    sentinel: bytes | None = None  # as `loss.saved_sentinel` wrote it
 
 
 def _plain(records: Records) -> list[dict[str, Any]]:
@@ -128,6 +130,7 @@ def dump(
     schemas: Sequence[pa.Schema | None],
     payloads: Sequence[Payload | None],
     counted: dict[str, Any],
+    sentinel: bytes | None = None,
 ) -> bytes:
     """Write a snapshot."""
     try:
@@ -151,9 +154,10 @@ def dump(
             continue
         table = pa.table({}) if payload is None else _stream_table(state, shed, stream, payload)
         if first:
-            table = table.replace_schema_metadata(
-                {_METADATA: json.dumps(about), _UNUSED: _unused_chain(state).tobytes()}
-            )
+            metadata = {_METADATA: json.dumps(about), _UNUSED: _unused_chain(state).tobytes()}
+            if sentinel is not None:
+                metadata[_SENTINEL] = sentinel
+            table = table.replace_schema_metadata(metadata)
             first = False
         with pa.ipc.new_stream(sink, table.schema) as writer:
             writer.write_table(table)
@@ -223,6 +227,7 @@ def load(blob: bytes, spec: JoinSpec | None = None) -> Saved:
         unused=np.frombuffer(metadata[_UNUSED], np.int32),
         learned=learned,
         throttle=about.get("throttle"),
+        sentinel=metadata.get(_SENTINEL),
     )
 
 

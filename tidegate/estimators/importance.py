@@ -124,6 +124,18 @@ def worth(importances, stream, combine, own):
 
 
 @part
+def expected_of_many(importances, stream, combine, own):
+    """The same for one tuple of each other stream, one after the other: exact for sums and
+    products, else as if each of them were what is expected so far."""
+    fold = SUM if combine == MEAN else combine
+    result = own
+    for other in range(len(importances.number)):
+        if other != stream:
+            result = min(LARGEST, expected(importances, other, fold, result))
+    return result / len(importances.number) if combine == MEAN else result
+
+
+@part
 def expected(importances, stream, combine, own):
     """E[f(own, Y)] for Y from `stream`, as of the last `summarise`; before that f(own, own)."""
     number = importances.number_below[stream, BINS]

@@ -1,7 +1,8 @@
 """One configuration becomes one measurement.
 
-Law: only public names of the package are used, so that what the lab shows is what a user gets. The
-streams of neighbouring configurations are made once.
+Law: only public names of the package are used, so that what the lab shows is what a user gets; but
+results of many streams are counted and not written (`engine.counting`), since nobody could hold
+them. The streams of neighbouring configurations are made once.
 """
 
 from __future__ import annotations
@@ -17,13 +18,16 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 import tidegate as tg
-from tidegate.lab import paper_streams
+from tidegate.engine.counting import count_results
+from tidegate.lab import kwon2011_streams, paper_streams
 from tidegate.lab.configuration import EXACT, OPTIMUM, Configuration
 from tidegate.lab.datasets import recorded_streams
 from tidegate.lab.sampling_error import aggregation_error, average
 from tidegate.spec import TidegateError
 
 RECORDED = "recorded"
+RECORDED_MANY = "recorded_many"  # of `kwon2011_streams`
+TRAVELLING = "travelling_keys"
 VALUED = ("valued_streams", "valued_age_streams")  # those with a column to aggregate
 SOURCES: Mapping[str, Callable[..., dict[str, pa.Table]]] = {
     "keyed_streams": paper_streams.keyed_streams,
@@ -33,6 +37,7 @@ SOURCES: Mapping[str, Callable[..., dict[str, pa.Table]]] = {
     "valued_age_streams": paper_streams.valued_age_streams,
     "scripted_streams": paper_streams.scripted_streams,
     "wan_trace": paper_streams.wan_trace,
+    TRAVELLING: kwon2011_streams.travelling_keys,
 }
 
 Measurement = dict[str, float]
@@ -56,6 +61,8 @@ def measure(configuration: Configuration, folder: str = "") -> Measurement:
     if configuration.policy == OPTIMUM:
         return _optimum(streams, spec, configuration, budget)
     _warm_up(streams, spec, configuration)
+    if configuration.source in (TRAVELLING, RECORDED_MANY):
+        return _count(streams, spec, budget)
     began = time.perf_counter()
     result = tg.join(streams, spec)
     seconds = time.perf_counter() - began
@@ -71,6 +78,23 @@ def measure(configuration: Configuration, folder: str = "") -> Measurement:
         "seconds": seconds,
         "aggregation_error": _error(configuration, result.table, spec, folder),
         "average": average(counted),
+    }
+
+
+def _count(streams: Mapping[str, pa.Table], spec: tg.JoinSpec, budget: int | None) -> Measurement:
+    began = time.perf_counter()
+    stats = count_results(streams, spec)
+    seconds = time.perf_counter() - began
+    return {
+        "size": stats["rows_out"],
+        "importance": stats["importance_out"],
+        "size_total": stats["rows_out"],
+        "importance_total": stats["importance_out"],
+        "memory_rows": -1.0 if budget is None else budget,
+        "memory_rows_peak": stats["memory_rows_peak"],
+        "seconds": seconds,
+        "aggregation_error": -1.0,
+        "average": float("nan"),
     }
 
 
@@ -115,6 +139,8 @@ def _streams(source: str, arguments: str, seed: int, folder: str) -> dict[str, p
     chosen = json.loads(arguments)
     if source == RECORDED:
         return recorded_streams(chosen["name"], folder, chosen.get("rows"))
+    if source == RECORDED_MANY:
+        return dict(kwon2011_streams.recorded_streams(chosen["name"], folder))
     return SOURCES[source](seed=seed, **chosen)
 
 

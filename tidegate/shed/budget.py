@@ -15,7 +15,7 @@ import numpy as np
 
 from tidegate.compiled.kernel import step
 from tidegate.estimators import age_curve, frequency
-from tidegate.shed import ages, exposure, groups, victims, worth
+from tidegate.shed import ages, exposure, groups, standing_prospects, victims, worth
 from tidegate.shed.members import basis_at, cost_at, stage_of
 from tidegate.shed.shed_records import BY_AGE, BY_KEY, CUMULATIVE, VALUE
 from tidegate.windows.lifetime import NOT_CHARGED, ORDINARY
@@ -64,9 +64,8 @@ def first_to_go(shed, stream, combine, weighed):
                 np.int64(members.notes[slot].order),
             )  # fmt: skip
     elif standing == BY_KEY:
-        counts = shed.frequency.counts
         slot = victims.first_by_key(
-            shed.rule, shed.queues, shed.heaps, members, shed.groups, counts, stream
+            shed.rule, shed.queues, shed.heaps, members, shed.groups, shed.worths, stream
         )
         if slot >= 0:
             priority = shed.heaps.entries[shed.queues[stream].start].priority
@@ -106,9 +105,8 @@ def stand(shed, slot):
         group.root = groups.insert(members, np.int64(group.root), slot)
         if group.root == slot:
             victims.reweigh(
-                shed.rule, shed.queues, shed.heaps, members, shed.groups, shed.frequency.counts,
-                key, stream,
-            )  # fmt: skip
+                shed.rule, shed.queues, shed.heaps, members, shed.groups, shed.worths, key, stream
+            )
     else:
         priority = members.priority[slot]
         members.priority[slot] = np.inf
@@ -132,6 +130,7 @@ def enter(shed, account, accounts, slot):
                 book.counts[key, stream] += 1.0
             elif shed.rule[0].kind == VALUE:
                 exposure.begin(shed, slot, stream)
+            standing_prospects.hold(shed.prospects, key, stream)
     if members.notes[slot].monitor == ORDINARY:
         shed.queues[stream].members += 1
         stand(shed, slot)
@@ -165,4 +164,5 @@ def leave(shed, account, accounts, slot, complete):
                 victims.reweigh_others(shed, key, stream)
         elif shed.rule[0].kind == VALUE and key != frequency.NO_KEY:
             exposure.account(shed, slot, 0)
+        standing_prospects.release(shed, shed.prospects, key, stream)
         frequency.let_go(book, key)

@@ -11,7 +11,7 @@ import numpy as np
 
 from tidegate.compiled.kernel import part, step
 from tidegate.estimators import age_curve, frequency, importance, match_rate
-from tidegate.shed import exposure, victims, worth
+from tidegate.shed import exposure, standing_prospects, victims, worth
 from tidegate.shed.members import basis_at, is_one
 from tidegate.shed.shed_records import BY_KEY, OUTPUT, VALUE
 from tidegate.windows.lifetime import ORDINARY
@@ -110,6 +110,7 @@ def fade(shed):
     if shed.rule[0].kind == VALUE:
         exposure.account_all(shed)
     frequency.fade(book)
+    standing_prospects.fade(shed, shed.prospects)
     if shed.rule[0].kind == VALUE:
         match_rate.fade(shed.rates)
         importance.fade(shed.importances)
@@ -117,7 +118,7 @@ def fade(shed):
     elif shed.rule[0].standing == BY_KEY:
         for stream in range(len(shed.queues)):
             victims.rebuild_by_key(
-                shed.rule, shed.queues, shed.heaps, shed.members, shed.groups, book.counts, stream
+                shed.rule, shed.queues, shed.heaps, shed.members, shed.groups, shed.worths, stream
             )
     shed.rule[0].quiet = 0
 
@@ -133,6 +134,8 @@ def key_for(shed, code):
         key = frequency.find_or_add(book, code)
         if book.keys[key].references == 0 and shed.rule[0].kind == VALUE:
             match_rate.forget_key(shed.rates, key)
+        if book.keys[key].references == 0:
+            standing_prospects.begin_key(shed.prospects, key)
     return key
 
 

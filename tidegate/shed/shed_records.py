@@ -18,6 +18,7 @@ from tidegate.estimators.frequency import Frequency
 from tidegate.estimators.importance import Importances
 from tidegate.estimators.match_rate import MatchRate
 from tidegate.estimators.patterns import Patterns
+from tidegate.estimators.prospects import Prospects
 from tidegate.shed.ages import Stages
 from tidegate.shed.members import Members
 from tidegate.shed.queue import Heaps
@@ -27,10 +28,11 @@ from tidegate.shed.sample_records import Samples
 BY_TUPLE, BY_KEY, BY_AGE = range(3)
 
 # How the priority of a tuple is made; those from EQ_CLUSTER on sample (`shed.sampling`).
+# VALUE_OF_KEYS is VALUE with more than two streams.
 (
     RANDOM, RECENT, UNTIL_EXPIRY, PROB, OUTPUT, SIMP, SIMPPROB, DIMPPROB, ADDITIVE, MULTIPLICATIVE,
-    CUMULATIVE, AGE, VALUE, ARRIVAL_ORDER, EQ_CLUSTER, PPS_CLUSTER, UNIFORM,
-) = range(17)  # fmt: skip
+    CUMULATIVE, AGE, VALUE, VALUE_OF_KEYS, ARRIVAL_ORDER, EQ_CLUSTER, PPS_CLUSTER, UNIFORM,
+) = range(18)  # fmt: skip
 
 RULE = np.dtype(
     [
@@ -98,10 +100,12 @@ class Shed(NamedTuple):
     groups: Any  # [key, stream]
     stages: Stages
     frequency: Frequency
+    worths: Any  # [key, stream]: what the worth of a group is made of; as a rule the counts
     curve: AgeCurve
     importances: Importances
     rates: MatchRate
     # None unless the policy has them, and then their branches are pruned: the driver of most
-    # policies is compiled without a line about patterns or samples.
+    # policies is compiled without a line about patterns, prospects or samples.
     patterns: Patterns | None
+    prospects: Prospects | None
     samples: Samples | None

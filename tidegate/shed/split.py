@@ -9,6 +9,7 @@ For that, priorities of different streams must be of one currency, results per u
     matches m in a full window     m / length of that window
     rate of a key per arrival      x arrivals of the opposite stream
     worth at an age                results per unit of age already
+    results of a key per window    as they are (VALUE with n streams)
     results per tuple of a pattern as they are: a stay is as long on every stream, for all we know
     importance alone               x arrivals of the opposite stream (kang2003, section 5.2.2)
 
@@ -28,7 +29,16 @@ from __future__ import annotations
 
 from tidegate.compiled.kernel import part
 from tidegate.estimators import frequency
-from tidegate.shed.shed_records import AGE, ARRIVAL_ORDER, DIMPPROB, PROB, SIMP, SIMPPROB, VALUE
+from tidegate.shed.shed_records import (
+    AGE,
+    ARRIVAL_ORDER,
+    DIMPPROB,
+    PROB,
+    SIMP,
+    SIMPPROB,
+    VALUE,
+    VALUE_OF_KEYS,
+)
 
 EVERY = 64  # tuples between two plans, at least
 REMEMBERED = 16  # plans after which an arrival counts half
@@ -66,7 +76,7 @@ def make(rule, queues, lanes):
             queues[stream].factor = theirs
         elif kind == PROB or kind == SIMPPROB or kind == DIMPPROB:
             queues[stream].factor = ahead
-        elif kind != AGE and kind != ARRIVAL_ORDER:
+        elif kind != AGE and kind != ARRIVAL_ORDER and kind != VALUE_OF_KEYS:
             queues[stream].precedence = theirs > CLEARLY_FASTER * ours
     if all_came:
         for stream in range(len(queues)):

@@ -19,7 +19,8 @@ many results the tuple would complete if it came now. `imp` is its importance.
 `arrival-order`   results per tuple of its existence pattern (kwon2011; `estimators.patterns`)
 `value`           expected importance per arrival: rate of the key x rate ahead at its age x rate
                   ahead at the wait of its key (`estimators.match_rate`) x E[f(imp, importance of
-                  whom it meets)], per byte under a budget in bytes
+                  whom it meets)], per byte under a budget in bytes; with n streams the same for
+                  all tuples of a key (`estimators.prospects`)
 
 Time is counted in windows since the first tuple, from 1 on.
 """
@@ -42,6 +43,7 @@ from tidegate.shed.shed_records import (
     RANDOM,
     SIMP,
     SIMPPROB,
+    VALUE_OF_KEYS,
 )
 
 _STEP = np.uint64(0x9E3779B97F4A7C15)
@@ -104,7 +106,7 @@ def key_worth(rule, counts, key, stream):
     kind = rule[0].kind
     if kind == OUTPUT:
         return frequency.count_of(counts, key, 0)
-    if kind == ARRIVAL_ORDER:
+    if kind == ARRIVAL_ORDER or kind == VALUE_OF_KEYS:
         return frequency.count_of(counts, key, stream)
     matches = matches_of(counts, key, stream)
     if kind == ADDITIVE:

@@ -55,6 +55,7 @@ from tidegate.spec.units import (
     parse_window,
     require_integer,
     require_name,
+    require_number,
     rows,
 )
 
@@ -128,6 +129,10 @@ class JoinSpec(ComparedByMeaning):
         None, or `Cpu(comparisons_per_second=...)`: every tuple is retained and joined with the part
         of the opposite window that pays. For two streams, time windows, ties="arrival", and any
         index but trees; "auto" takes none of them then.
+    sentinel
+        None, or the share of `memory` that a sample of tuples gets which is never shed (0.02 is
+        usual): `stats()` then says the recall of the join while it runs, with an interval. For two
+        streams, equal columns and time windows.
     lateness
         How far behind the clock a tuple may come and still be joined, **inclusive**; a duration
         or an integer, as `within`; 0 fits both.
@@ -164,6 +169,7 @@ class JoinSpec(ComparedByMeaning):
     output_importance: OutputImportance = "min"
     index: str | Mapping[str, str] = "auto"
     cpu: Cpu | None = None
+    sentinel: float | None = None
     lateness: Any = 0
     ties: Ties = "arrival"
     bad_rows: BadRows = "count"
@@ -174,6 +180,11 @@ class JoinSpec(ComparedByMeaning):
         _check_streams(self.streams)
         if self.cpu is not None and not isinstance(self.cpu, Cpu):
             raise SpecError(f"cpu {self.cpu!r} is not a CPU budget; give None or tidegate.Cpu(...)")
+        if self.sentinel is not None and not 0 < require_number(self.sentinel, "sentinel") <= 0.5:
+            raise SpecError(
+                f"sentinel {self.sentinel!r} is not a share of the memory; give more than 0 and at "
+                "most 0.5, such as 0.02, or None"
+            )
         for field, known in _LITERALS.items():
             require_name(getattr(self, field), known, field)
         if not 0 <= require_integer(self.seed, "seed") < 2**63:
@@ -308,7 +319,7 @@ class JoinSpec(ComparedByMeaning):
             self.streams, self.predicates, self.time_columns, self.windows, self.lateness_window,
             self.memory_rows, self.memory_bytes, named_split, self.split_rows, self.split_shares,
             self.policy_choice, self.importance_columns, self.output_importance, self.index_kinds,
-            self.cpu, self.ties, self.bad_rows, self.seed,
+            self.cpu, self.sentinel, self.ties, self.bad_rows, self.seed,
         )  # fmt: skip
 
     def _meaning(self) -> tuple[Any, ...]:

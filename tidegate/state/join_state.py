@@ -52,11 +52,16 @@ class Output(NamedTuple):
     rows: NDArray[np.int64]  # [stream, result]
     importance: NDArray[np.float64]
     weight: NDArray[np.float64]  # of a sampled join
-    left: NDArray[np.int64]  # [departure, (stream, address, why)]; empty unless they are reported
+    left: NDArray[np.int64]  # [departure, see STREAM_LEFT]; empty unless they are reported
+    worth: NDArray[np.float64]  # [departure]: what the policy took it for
     filled: NDArray[np.int64]  # how much of it is in use: see RESULTS, DEPARTURES
 
 
 RESULTS, DEPARTURES = range(2)  # of `Output.filled`
+# Of `Output.left`: the stream, the address of the row, the reason, the tuple's order of arrival,
+# that of the next arrival, and the clock.
+STREAM_LEFT, ADDRESS, WHY, OWN_ORDER, NEXT_ORDER, CLOCK = range(6)
+DEPARTURE = 6
 
 
 @frame

@@ -17,7 +17,15 @@ from tidegate.binding.binding import Binding
 from tidegate.compiled import layout
 from tidegate.compiled.kernel import kernel
 from tidegate.compiled.layout import records
-from tidegate.estimators import age_curve, frequency, importance, match_rate, patterns, rare_keys
+from tidegate.estimators import (
+    age_curve,
+    frequency,
+    importance,
+    match_rate,
+    patterns,
+    prospects,
+    rare_keys,
+)
 from tidegate.shed import (
     ages,
     budget,
@@ -65,8 +73,8 @@ def shed_of(spec: JoinSpec, binding: Binding, state: State) -> Shed | None:
     if spec.memory is None:
         return None
     policy = spec.policy_choice
-    recipe = recipes.recipe_of(policy)
     streams, slots = len(spec.streams), len(state.slots)
+    recipe = recipes.recipe_of(policy, streams)
     statistics = recipes.statistics_of(policy)
     if is_sampling(policy) and any(window.size == 0 for window in spec.windows):
         statistics = frequency.FADED  # an empty window shows no matches
@@ -77,6 +85,7 @@ def shed_of(spec: JoinSpec, binding: Binding, state: State) -> Shed | None:
     rising = int(recipe.kind == shed_records.UNTIL_EXPIRY)
     state.notes.monitor = NOT_CHARGED
     columns = _by_key(recipe.kind, recipe.standing, streams, keys)
+    foresees = recipe.kind == shed_records.VALUE_OF_KEYS
     by_heap = recipe.standing != BY_AGE
     needs = _needs(spec, recipe, state)
     shed = Shed(
@@ -94,10 +103,12 @@ def shed_of(spec: JoinSpec, binding: Binding, state: State) -> Shed | None:
             columns,
             most_rare(spec) if recipe.keyed else 1,
         ),
+        worths=columns["worth" if foresees else "counts"],
         curve=age_curve.empty(streams, max(1, buckets), age_curve.MOST_MONITORS if buckets else 1),
         importances=importance.empty(streams),
         rates=_rates(recipe, streams, buckets, columns, state),
         patterns=patterns.empty(streams, recipes.fade_of(policy)) if by_pattern else None,
+        prospects=_prospects(state, columns) if foresees else None,
         samples=_samples(recipe, policy, streams, slots),
     )
     shed.queues.scale = shed.queues.factor = 1.0
@@ -116,8 +127,15 @@ def _needs(spec: JoinSpec, recipe: recipes.Recipe, state: State) -> members.Need
     """Which columns of members the policy reads."""
     kind, weighed = recipe.kind, bool(state.gate[0].has_importance)
     timed = kind in (shed_records.ADDITIVE, shed_records.MULTIPLICATIVE)
-    ranked = (shed_records.SIMP, shed_records.SIMPPROB, shed_records.DIMPPROB, shed_records.VALUE)
+    ranked = (
+        shed_records.SIMP,
+        shed_records.SIMPPROB,
+        shed_records.DIMPPROB,
+        shed_records.VALUE,
+        shed_records.VALUE_OF_KEYS,
+    )
     has_bases = timed or (weighed and kind in ranked) or kind == shed_records.PPS_CLUSTER
+    has_bases |= kind == shed_records.VALUE_OF_KEYS and spec.memory_bytes is not None
     by_key, by_age = recipe.standing == BY_KEY, recipe.standing == BY_AGE
     return members.Needs(
         priority=recipe.standing == BY_TUPLE or kind == shed_records.ARRIVAL_ORDER,
@@ -138,6 +156,10 @@ def _by_key(kind: int, standing: int, streams: int, keys: int) -> dict[str, Any]
     columns = frequency.block(streams, 1, **others)
     needed = {name: column for name, column in others.items() if used[name]}
     columns |= frequency.block(streams, max(1, keys), **needed)
+    if kind == shed_records.VALUE_OF_KEYS:
+        columns = frequency.block(
+            streams, max(1, keys), groups=others["groups"], **prospects.columns(streams)
+        ) | {"activity": columns["activity"]}
     columns["groups"].root[:] = -1
     columns["activity"].last = columns["activity"].before = match_rate.NEVER
     return columns
@@ -161,6 +183,13 @@ def _rule(
     # A sample has one currency for all streams: what its tuples drew.
     rule.planned = spec.split == "auto" and recipe.kind < shed_records.EQ_CLUSTER
     return rule
+
+
+def _prospects(state: State, columns: dict[str, Any]) -> prospects.Prospects:
+    is_timed = state.lanes.is_time_window == 1
+    timed, windows = bool(is_timed.all()), state.lanes.window
+    span = windows.max() if timed else windows[~is_timed].sum()
+    return prospects.empty(len(state.lanes), int(min(span, 2**62)), timed, columns)
 
 
 def _samples(
@@ -365,8 +394,13 @@ def _with_keys(shed: Shed, keys: int) -> Shed:
     rule = shed.rule[0]
     columns = _by_key(int(rule.kind), int(rule.standing), len(shed.queues), keys)
     shed = shed._replace(
-        frequency=frequency.grown(shed.frequency, columns), groups=columns["groups"]
+        frequency=frequency.grown(shed.frequency, columns),
+        groups=columns["groups"],
+        worths=columns["counts"],
     )
+    if shed.prospects is not None:
+        by_key = {name: columns[name] for name in prospects.columns(len(shed.queues))}
+        shed = shed._replace(prospects=shed.prospects._replace(**by_key), worths=columns["worth"])
     if rule.kind == shed_records.VALUE:
         shed = shed._replace(rates=shed.rates._replace(activity=columns["activity"]))
     return shed

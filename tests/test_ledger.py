@@ -1,0 +1,209 @@
+"""The ledger: output and repaired results are the exact join, and every row stands in it once."""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from pyarrow import parquet
+
+import tidegate as tg
+from tidegate.cli import run as run_command
+from tidegate.loss import ledger_files
+from tidegate.offline.repair import repair
+from tidegate.state import arrays
+
+JOINS: dict[str, dict[str, Any]] = {
+    "by tuple": {"policy": "random"},
+    "by key": {"policy": "prob", "split": "shared"},
+    "by age": {"policy": "age"},
+    "value": {"policy": "value", "importance": "w"},
+    "late rows": {"policy": "random", "lateness": 12, "split": "even"},
+    "in bytes": {"policy": "random", "memory": "127 KB"},
+    "a band": {"on": tg.band("k", 0, 1), "policy": "simp", "importance": "w"},
+    "three streams": {"streams": ("a", "b", "c"), "policy": "prob"},
+    "with a sentinel": {"policy": "dgl", "sentinel": 0.3},
+}
+joins = pytest.mark.parametrize("options", JOINS.values(), ids=JOINS)
+
+
+def spec_of(options: dict[str, Any]) -> tg.JoinSpec:
+    usual = {"on": "k", "time": "t", "within": 30, "memory": 30, "seed": 3}
+    return tg.JoinSpec(**{**usual, **options})
+
+
+def pushes_of(
+    spec: tg.JoinSpec, seed: int, pushes: int = 5, rows: int = 30
+) -> list[dict[str, pa.Table]]:
+    """Rows out of order, some too late and some that cannot be joined; `n` tells them apart."""
+    rng = np.random.default_rng(seed)
+    found = []
+    for push in range(pushes):
+        tables = {}
+        for name in spec.streams:
+            time = 20 * push + rng.integers(-20 if spec.lateness and push else 0, 20, rows)
+            tables[name] = pa.table(
+                {
+                    "t": pa.array(time, mask=rng.random(rows) < 0.03),
+                    "k": rng.zipf(1.7, rows) % 6,
+                    "n": np.arange(rows) + push * rows,
+                    "w": rng.random(rows) + 0.1,
+                    "note": rng.choice(["long", "short"], rows),
+                }
+            )
+        found.append(tables)
+    return found
+
+
+def rows_of(table: pa.Table) -> Counter[tuple[Any, ...]]:
+    return Counter(map(tuple, (row.values() for row in table.to_pylist())))
+
+
+def check_repaired(spec: tg.JoinSpec, pushes: list[Any], out: pa.Table, folder: Path) -> pa.Table:
+    exact = tg.JoinEngine(spec.replace(memory=None, policy="auto", split="auto", sentinel=None))
+    everything = pa.concat_tables([exact.push(push) for push in pushes])
+    repaired = pa.concat_tables(repair(folder).results())
+    assert repaired.schema == out.schema
+    assert rows_of(out) + rows_of(repaired) == rows_of(everything)
+    return repaired
+
+
+@joins
+def test_output_and_repaired_are_the_exact_join(options: dict[str, Any], tmp_path: Path) -> None:
+    spec = spec_of(options)
+    lost = 0
+    for seed in range(4):
+        folder, pushes = tmp_path / str(seed), pushes_of(spec, seed)
+        engine = tg.JoinEngine(spec, ledger=folder)
+        out = pa.concat_tables([engine.push(push) for push in pushes])
+        engine.write_ledger()
+        lost += check_repaired(spec, pushes, out, folder).num_rows
+        counted = repair(folder).rows
+        stats = engine.stats()
+        for name in ("alive", "expired", "evicted", "refused"):
+            assert counted[name] == stats[name]
+        assert counted["too late"] == stats["too_late"]
+        assert sum(counted.values()) == stats["rows_in"]
+        assert stats["rejected"] == sum(n for why, n in counted.items() if "rejected" in why) > 0
+    assert lost > 0 or "KB" in str(spec.memory)
+
+
+@settings(max_examples=20)
+@given(st.integers(0, 10**6), st.sampled_from(["by tuple", "by key", "late rows"]))
+def test_after_crashes_too(seed: int, kind: str) -> None:
+    """A process dies between two snapshots; the next one goes on from the last."""
+    with tempfile.TemporaryDirectory() as folder:
+        check_crashes(spec_of(JOINS[kind]), seed, Path(folder))
+
+
+def check_crashes(spec: tg.JoinSpec, seed: int, folder: Path) -> None:
+    pushes = pushes_of(spec, seed, rows=12)
+    engine = tg.JoinEngine(spec, ledger=folder)
+    outputs = [engine.push(pushes[0])]
+    for push in pushes[1:]:
+        blob = engine.snapshot()
+        engine.push(push)  # nobody gets these results
+        if seed % 2:
+            engine.write_ledger()
+        engine = tg.JoinEngine.restore(blob, ledger=folder)
+        outputs.append(engine.push(push))
+    engine.write_ledger()
+    check_repaired(spec, pushes, pa.concat_tables(outputs), folder)
+
+
+def test_orders_that_begin_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(arrays, "MOST_ORDERS", 150)
+    spec = spec_of({"policy": "prob"})
+    pushes = pushes_of(spec, 7, pushes=12)
+    engine = tg.JoinEngine(spec, ledger=tmp_path)
+    outputs = []
+    for push in pushes:
+        outputs.append(engine.push(push))
+        engine = tg.JoinEngine.restore(engine.snapshot(), ledger=tmp_path)
+    assert engine._state.gate[0].order < 200 < engine.stats()["rows_in"]
+    engine.write_ledger()
+    check_repaired(spec, pushes, pa.concat_tables(outputs), tmp_path)
+
+
+def test_an_external_watermark(tmp_path: Path) -> None:
+    spec = spec_of({"policy": "random"})
+    pushes = pushes_of(spec, 9)
+    engine = tg.JoinEngine(spec, ledger=tmp_path)
+    exact = tg.JoinEngine(spec.replace(memory=None, policy="auto"))
+    outputs, everything = [], []
+    for number, push in enumerate(pushes):
+        outputs.append(engine.push(push, watermark=20 * number - 5))
+        everything.append(exact.push(push, watermark=20 * number - 5))
+    engine.write_ledger()
+    repaired = pa.concat_tables(repair(tmp_path).results())
+    found = rows_of(pa.concat_tables(outputs)) + rows_of(repaired)
+    assert found == rows_of(pa.concat_tables(everything))
+
+
+def test_what_a_row_says(tmp_path: Path) -> None:
+    spec = tg.JoinSpec(
+        on="k", time="t", within="10 s", memory=1, policy="simp", importance="w", split="shared"
+    )
+    times = pa.array([1_000_000, 2_000_000], pa.timestamp("us"))
+    left = pa.table({"t": times, "k": [1, 2], "w": [0.5, 3.0]})
+    engine = tg.JoinEngine(spec, ledger=tmp_path)
+    engine.push({"left": left, "right": left.slice(0, 0)})
+    engine.write_ledger()
+    rows = ledger_files.read(tmp_path, "left", 1)
+    assert rows is not None
+    first, second = rows.to_pylist()
+    assert (first["shed_reason"], first["shed_worth"]) == ("evicted", 0.5)
+    assert first["shed_at"] == times[1].as_py()
+    assert second["shed_reason"] == "alive"
+
+
+def test_on_the_command_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    spec = spec_of({"policy": "prob"})
+    tables = pushes_of(spec, 1, pushes=1, rows=200)[0]
+    for name, table in tables.items():
+        parquet.write_table(table, f"{name}.parquet")
+    words = ["join", "left.parquet", "right.parquet", "--on", "k", "--time", "t", "--within", "30"]
+    words += ["--memory", "30", "--policy", "prob", "-q", "-o", "out.parquet", "--ledger", "shed"]
+    assert run_command(words) == 0
+    assert run_command(["repair", "shed", "-o", "lost.parquet", "-q"]) == 0
+    assert "lost results" in capsys.readouterr().out
+    exact = rows_of(tg.join(tables, spec.replace(memory=None, policy="auto")).table)
+    out, lost = (rows_of(parquet.read_table(f"{name}.parquet")) for name in ("out", "lost"))
+    assert out + lost == exact
+    assert run_command(["repair", "shed", "--json", "-q"]) == 0
+    assert json.loads(capsys.readouterr().out)["results"] == lost.total() > 0
+    assert run_command(words) == 2
+    assert "give an empty folder" in capsys.readouterr().err
+    assert run_command(["repair", "nowhere"]) == 2
+    assert "not a ledger" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"memory": None}, "nothing is shed"),
+        ({"ties": "instant"}, "ties='arrival'"),
+        ({"within": tg.rows(5)}, "time windows"),
+        ({"cpu": tg.Cpu(comparisons_per_second=1)}, "cpu"),
+    ],
+)
+def test_refused_in_a_sentence(options: dict[str, Any], words: str, tmp_path: Path) -> None:
+    with pytest.raises(tg.TidegateError, match=words):
+        tg.JoinEngine(spec_of({"policy": "random", **options}), ledger=tmp_path)
+
+
+def test_no_ledger_for_an_engine_that_had_none(tmp_path: Path) -> None:
+    engine = tg.JoinEngine(spec_of({}))
+    with pytest.raises(tg.TidegateError, match="without a ledger"):
+        tg.JoinEngine.restore(engine.snapshot(), ledger=tmp_path)
