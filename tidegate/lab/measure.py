@@ -95,6 +95,7 @@ def _count(streams: Mapping[str, pa.Table], spec: tg.JoinSpec, budget: int | Non
         "memory_rows_peak": stats["memory_rows_peak"],
         "seconds": seconds,
         "aggregation_error": -1.0,
+        "average": float("nan"),
     }
 
 
