@@ -16,6 +16,7 @@ from tidegate.compiled.kernel import step
 from tidegate.driver.limiting import looked_at
 from tidegate.estimators.importance import combined
 from tidegate.shed import sampling
+from tidegate.shed.sample_records import WEIGHTS
 from tidegate.state.join_state import FOUND, GROUP_ORDER, MATCHES, NEXT_FOUND, RESULTS
 from tidegate.windows.arrivals import SEARCHES
 
@@ -121,7 +122,7 @@ def weight_of(state, shed, samples, slot, whom):
     if samples is not None:
         if whom != NEWCOMERS:
             weight = sampling.take_result(shed, state.lanes, state.gate[0].seed, slot)
-        samples.sums[0] += weight
+        samples.sums[WEIGHTS] += weight
     return weight
 
 

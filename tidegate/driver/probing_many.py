@@ -26,6 +26,7 @@ from __future__ import annotations
 import numpy as np
 
 from tidegate.compiled.kernel import part, step
+from tidegate.driver import limiting_many, weighing_many
 from tidegate.driver.probing import EARLIER, NEWCOMERS
 from tidegate.estimators.importance import MEAN, SUM, combined
 from tidegate.index import hash_table
@@ -60,13 +61,21 @@ def find(state, arrivals, work, many, stream, arrival, whom):
     progress = work.progress
     progress[FOUND] = progress[NEXT_FOUND] = progress[MATCHES] = 0
     if arrivals.matchable[arrival] == SEARCHES:
+        limiting_many.prepare(state, state.throttle, stream)
         code = arrivals.code[arrival]
         bucket = np.int64(hash_table.bucket_of(state.buckets, code))
         looks_first = many.way[0] == LOOK_FIRST
         if looks_first:
             state.lanes[stream].visits += 1
         if not looks_first or has_all(state.buckets, bucket, stream):
-            progress[FOUND] = walk(state, work, many, stream, bucket, code, whom)
+            found, comparisons = walk(state, work, many, stream, bucket, code, whom)
+            if state.throttle is None:
+                state.lanes[stream].comparisons += comparisons
+            if found > 0:
+                found = limiting_many.limit(
+                    state, state.throttle, arrivals, work, many, stream, arrival, found
+                )
+            progress[FOUND] = found
     if progress[FOUND] > 0:
         if state.gate[0].takes_late:
             sort_segments(state, work, many, stream)
@@ -88,7 +97,10 @@ def has_all(buckets, bucket, stream):
 
 @step
 def walk(state, work, many, stream, bucket, code, whom):
-    """Write the segments of all other streams; returns their length, 0 if one is empty."""
+    """Write the segments of all other streams; returns their length, 0 if one is empty.
+
+    Also returns how many tuples were compared.
+    """
     streams = len(state.lanes)
     for other in range(streams):
         many.reach[other, BEGIN] = NOT_WALKED
@@ -112,8 +124,7 @@ def walk(state, work, many, stream, bucket, code, whom):
         if is_empty:
             end = 0
             break
-    state.lanes[stream].comparisons += comparisons
-    return end
+    return end, comparisons
 
 
 @step
@@ -314,7 +325,7 @@ def number_of_results(state, work, many, stream, time, whom):
 
 
 @step
-def emit(state, arrivals, work, many, output, stream, arrival, whom):
+def emit(state, shed, arrivals, work, many, output, stream, arrival, whom):
     """Write the results; False if the output is full before the last."""
     progress = work.progress
     time = arrivals.time[arrival]
@@ -322,7 +333,7 @@ def emit(state, arrivals, work, many, output, stream, arrival, whom):
     done = progress[MATCHES] == 0
     while not done and output.filled[RESULTS] < len(output.importance):
         if progress[NEXT_FOUND] == OPEN:
-            write_run(state, arrivals, work, many, output, stream, arrival)
+            write_run(state, shed, arrivals, work, many, output, stream, arrival, whom)
         elif next_block(state, work, many, stream, time, whom):
             progress[NEXT_FOUND] = OPEN
             for other in range(len(state.lanes)):
@@ -341,7 +352,7 @@ def innermost(state, stream):
 
 
 @part
-def write_run(state, arrivals, work, many, output, stream, arrival):
+def write_run(state, shed, arrivals, work, many, output, stream, arrival, whom):
     """Write the results that differ in the innermost stream only, as far as there is room."""
     inner = innermost(state, stream)
     begun = output.filled[RESULTS]
@@ -359,6 +370,10 @@ def write_run(state, arrivals, work, many, output, stream, arrival):
                 output.rows[other, begun + k] = row
     if state.gate[0].has_importance:
         weigh_run(state, arrivals, work, many, output, stream, arrival, count)
+    if shed is not None:
+        weighing_many.weigh(
+            state, shed, shed.samples, work, many, output, stream, inner, count, whom
+        )
     output.filled[RESULTS] = begun + count
     many.digit[inner] = begin + count
     if many.digit[inner] == many.ranges[inner, END]:

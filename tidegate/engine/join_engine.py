@@ -26,7 +26,7 @@ from tidegate.columns.intake import to_arrow
 from tidegate.columns.payload import Payload
 from tidegate.columns.storage import declared, empty_table
 from tidegate.compiled.scratch import Scratch, borrowed
-from tidegate.driver import admission, arrival, in_order, instant, leaving
+from tidegate.driver import admission, arrival, in_order, in_order_many, instant, leaving
 from tidegate.engine import resizing, snapshot, snapshot_checks
 from tidegate.engine.examples import row_of
 from tidegate.engine.guard import Call, Guard
@@ -34,9 +34,10 @@ from tidegate.engine.indexing import IndexWatch, is_open
 from tidegate.engine.probes import probe_of
 from tidegate.engine.replay import replay
 from tidegate.engine.results import Results
+from tidegate.engine.sample_checks import check_sample
 from tidegate.engine.searching import shares_of, with_search
 from tidegate.engine.snapshot import Saved
-from tidegate.engine.throttling import check_cpu, throttle_stats
+from tidegate.engine.throttling import check_cpu, check_fuel, fuel_of, is_fuel, throttle_stats
 from tidegate.estimators import frequency
 from tidegate.estimators.importance import of_ones
 from tidegate.loss import ledger as ledgers
@@ -46,8 +47,7 @@ from tidegate.loss.sentinel import Sentinel
 from tidegate.shed import recipes
 from tidegate.shed.shed_records import BY_AGE
 from tidegate.spec import Equal, JoinSpec, TidegateError
-from tidegate.spec.policy import is_sampling
-from tidegate.state import arrays, byte_budget, join_state, shed_arrays
+from tidegate.state import arrays, byte_budget, join_state, shed_arrays, throttle_arrays
 from tidegate.state.join_state import (
     ALL_AGES,
     DEPARTURES,
@@ -68,16 +68,12 @@ SLACK, SLACK_IN_TUPLES = 1 / 2, 1 / 3
 
 def check_supported(spec: JoinSpec) -> None:
     """An error if this version cannot run such a join."""
-    if is_sampling(spec.policy_choice) and len(spec.streams) != 2:
-        raise TidegateError(
-            f"policy {spec.policy_choice.name!r} samples joins of two streams, and streams "
-            f"{spec.streams!r} are {len(spec.streams)}; give another policy"
-        )
+    check_sample(spec)
     if len(spec.streams) > 2 and spec.memory is not None:
         recipes.check_for_many(spec.policy_choice)
     check_cpu(spec)
     sentinel.check(spec)
-    recipes.recipe_of(spec.policy_choice)
+    recipes.recipe_of(spec.policy_choice, len(spec.streams))
 
 
 class JoinEngine:
@@ -137,6 +133,7 @@ class JoinEngine:
         self._searches = shares_of(spec)
         self._index_watch = IndexWatch(spec) if is_open(spec) else None
         self._arrays_bytes = 0
+        self._fuel = fuel_of(spec)
         self._guard = Guard()
         for name, schema in _by_name(schemas or {}, "schemas").items():
             stream = self._stream(name)
@@ -156,6 +153,8 @@ class JoinEngine:
             None if schema is None else self._store(schema) for schema in self._schemas
         ]
         self._state = state_of(self._own, binding)
+        if self._fuel is not None:
+            self._set_fuel(self._fuel)
         self._results = Results(binding, self._payloads)
         self._disorder = [0] * len(self.spec.streams)  # the largest of all pushes
         self._shed = shed_of(self._own, binding, self._state)
@@ -176,7 +175,9 @@ class JoinEngine:
 
     # --- pushing --------------------------------------------------------------------------
 
-    def push(self, tables: Mapping[str, Any], *, watermark: Any = None) -> pa.Table:
+    def push(
+        self, tables: Mapping[str, Any], *, watermark: Any = None, fuel: float | None = None
+    ) -> pa.Table:
         """Take new rows and return the results they complete.
 
         Before all streams have shown their columns there are no results, and the table has no
@@ -190,21 +191,29 @@ class JoinEngine:
         watermark
             A moment before which no more rows come, kept from outside (Spark): it replaces
             `clock - lateness` as the bound of expiry and lateness. It never moves back.
+        fuel
+            With `cpu=Cpu(keep_up=True)`: comparisons per second of event time from this push on.
+            Without it as before; before the first, as many as are asked for.
         """
         with self._guard.using() as call:
-            pieces = list(self._take(call, tables, watermark))
+            pieces = list(self._take(call, tables, watermark, fuel))
             return pa.concat_tables(pieces) if pieces else empty_table(self._results.schema)
 
-    def results(self, tables: Mapping[str, Any], *, watermark: Any = None) -> Iterator[pa.Table]:
+    def results(
+        self, tables: Mapping[str, Any], *, watermark: Any = None, fuel: float | None = None
+    ) -> Iterator[pa.Table]:
         """The same in pieces of bounded size, each made when it is asked for.
 
         The rows are taken when the first piece is asked for; take all pieces, since the engine can
         do nothing else before the last.
         """
         with self._guard.using() as call:
-            yield from self._take(call, tables, watermark)
+            yield from self._take(call, tables, watermark, fuel)
 
-    def _take(self, call: Call, tables: Mapping[str, Any], watermark: Any) -> Iterator[pa.Table]:
+    def _take(
+        self, call: Call, tables: Mapping[str, Any], watermark: Any, fuel: float | None
+    ) -> Iterator[pa.Table]:
+        check_fuel(self.spec, fuel)
         given = {
             self._stream(name): to_arrow(table, name, self._schemas[self._stream(name)])
             for name, table in _by_name(tables, "push").items()
@@ -222,6 +231,8 @@ class JoinEngine:
             call.changes = True
             if binding is not self._binding:
                 self._rebind(binding)
+            if fuel is not None:
+                self._set_fuel(fuel)
             if moment is not None:
                 self._set_watermark(moment, self._room(scratch))
                 self._binding.opened_by(watermark)
@@ -343,6 +354,12 @@ class JoinEngine:
         leaving.expire_now(state, self._shed, output)
         self._departures(output)
 
+    def _set_fuel(self, per_second: float) -> None:
+        """Grant so many comparisons per second of event time from now on."""
+        assert self._state.throttle is not None
+        self._fuel = per_second
+        throttle_arrays.set_fuel(self._state.throttle, self._binding, per_second)
+
     def _arrivals(
         self, given: Mapping[int, pa.Table], encoded: Mapping[int, Encoded], scratch: Scratch
     ) -> Arrivals | None:
@@ -393,6 +410,9 @@ class JoinEngine:
     # --- running --------------------------------------------------------------------------
 
     def _run(self, arrivals: Arrivals, scratch: Scratch) -> Iterator[pa.Table]:
+        if self._state.throttle is not None:
+            span = throttle_arrays.span_of(self._state, arrivals.time)
+            self._state = throttle_arrays.with_room(self._state, *span)
         work, many = self._work(arrivals, scratch), self._many()
         output = self._room(scratch)
         drive = self._driver()
@@ -464,7 +484,7 @@ class JoinEngine:
             capacity = arrays.larger_capacity(state, ahead, slot_limit(self._own))
         self._state = arrays.with_more_slots(state, capacity)
         if shed is not None:
-            self._shed = shed_arrays.with_more_slots(shed, self._state.notes)
+            self._shed = shed_arrays.with_more_slots(shed, self._state)
         self._count_arrays()
 
     def _share_out_places(self) -> None:
@@ -488,8 +508,11 @@ class JoinEngine:
         """The loop that serves this join."""
         if self.spec.ties == "instant":
             return instant.run
-        if self._shed is None and self._searches is None and in_order.serves(self._state):
-            return in_order.run
+        if self._shed is None and self._searches is None:
+            if in_order.serves(self._state):
+                return in_order.run
+            if in_order_many.serves(self._state, self._probe.way):
+                return in_order_many.run
         return arrival.run
 
     def _candidates(self) -> dict[str, NDArray[Any]]:
@@ -519,6 +542,7 @@ class JoinEngine:
         if streams == 2:
             return None
         bounds = np.zeros((2, streams, 2), np.int64)
+        told = self._shed is not None or self._state.throttle is not None
         return Many(
             way=np.array([self._probe.way], np.int64),
             order=np.array(self._probe.order, np.int64),
@@ -526,7 +550,8 @@ class JoinEngine:
             ranges=bounds[1],
             block=np.zeros(2, np.int64),
             digit=np.zeros(streams, np.int64),
-            shares=np.zeros(1 if self._shed is None else len(self._state.slots), np.float64),
+            next=np.zeros(streams, np.int64),
+            shares=np.zeros(len(self._state.slots) if told else 1, np.float64),
         )
 
     def _alive_from(self, stream: int) -> int:
@@ -568,6 +593,12 @@ class JoinEngine:
         """Of the payload rows of a line."""
         return self._state.slots.row[line()]
 
+    def _refuel(self, fuel: Any) -> None:
+        """Grant what a snapshot says was granted last, on whatever machine that was."""
+        if fuel is not None:
+            snapshot_checks.require(is_fuel(self.spec, fuel), "its fuel is out of range")
+            self._set_fuel(fuel)
+
     # --- reading --------------------------------------------------------------------------
 
     def _bytes_now(self) -> int:
@@ -602,7 +633,7 @@ class JoinEngine:
             "memory_bytes_peak": max(self._bytes_peak, self._bytes_now()),
         }
         if self._shed is not None and self._shed.samples is not None:
-            estimated, expected = self._shed.samples.sums.tolist()
+            estimated, expected, _ = self._shed.samples.sums.tolist()
             stats["rows_estimated"] = estimated
             counted = self._shed.rule[0].statistics == frequency.WINDOW
             equal = all(isinstance(predicate, Equal) for predicate in self.spec.predicates)
@@ -663,6 +694,7 @@ class JoinEngine:
             "rejected": [dict(counter) for counter in self._rejected],
             "bytes_peak": self._bytes_peak,
             "time_unit": self._binding.time_unit,
+            "fuel": self._fuel,
         }
         if self._index_watch is not None:
             counted["index"] = self._state.lanes.index.tolist()
@@ -689,8 +721,6 @@ class JoinEngine:
             saved = snapshot.load(blob, spec)
             engine = cls(saved.spec, saved.schemas)
             engine._refill(saved)
-            if engine._sentinel is not None:
-                saved_sentinel.refill(engine._sentinel, saved.sentinel, engine._state)
             if ledger is not None:
                 engine._ledger = ledgers.reopened(ledger, saved.spec, saved.counted.get("ledger"))
                 engine._report_departures()
@@ -705,6 +735,7 @@ class JoinEngine:
         self._rejected = [Counter(counts) for counts in saved.counted["rejected"]]
         self._bytes_peak = saved.counted["bytes_peak"]
         self._binding.restore_unit(saved.counted["time_unit"])
+        self._refuel(saved.counted.get("fuel"))
         self._state, self._shed = snapshot.refill(
             self._state, self._shed, self._binding, self._payloads, saved
         )

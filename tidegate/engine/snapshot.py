@@ -280,7 +280,7 @@ def refill(
     capacity = _capacity(saved, state, shed, used)
     if capacity > len(state.slots):
         state = arrays.with_more_slots(state, capacity)
-        shed = shed and shed_arrays.with_more_slots(shed, state.notes)
+        shed = shed and shed_arrays.with_more_slots(shed, state)
     tracked = int(state.pool[0].tracked)
     for name in _RECORDS:
         snapshot_checks.write_records(getattr(state, name), saved.records[name], _OPTIONS)
@@ -305,9 +305,7 @@ def refill(
         shed = saved_estimates.refill(shed, saved.learned, state, scale)
     if state.throttle is not None:
         saved_throttle.refill(state.throttle, saved.throttle, scale)
-        for stream, line in enumerate(lines):
-            can_match = line[state.slots.older[line] != NOT_INDEXED]
-            throttle_arrays.recount(state.throttle, stream, state.slots.time[can_match])
+        throttle_arrays.fill_ring(state)
     return state, shed
 
 

@@ -19,9 +19,9 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from tidegate.compiled.processor import cpu_name
 from tidegate.costs.cost import pair_cost
 from tidegate.costs.engine_accesses import NODE_SIZE, engine_accesses
-from tidegate.costs.machine import cpu_name
 from tidegate.costs.structures import LETTERS
 from tidegate.costs.weights import Weights
 from tidegate.costs.workload import Workload

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from tidegate.spark.readback import StoredBucket, read_state
     from tidegate.spark.reports import JoinMetrics, metrics, prometheus
     from tidegate.spark.session import configure
+    from tidegate.spark.watching import watch
 
 _LAZY = {
     "JoinMetrics": "reports",
@@ -24,11 +25,13 @@ _LAZY = {
     "metrics": "reports",
     "prometheus": "reports",
     "read_state": "readback",
+    "watch": "watching",
     "window_join": "operator",
 }
 
 __all__ = [
     "JoinMetrics", "Pool", "StoredBucket", "configure", "metrics", "prometheus", "read_state",
+    "watch",
     "window_join",
 ]  # fmt: skip
 

@@ -33,6 +33,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
@@ -214,7 +215,7 @@ class BucketStore:
             with reading(entry.end - 1):
                 tables = push.tables(self._spec.streams)
             push.begin(engine)
-            for _ in engine.results(tables, watermark=push.watermark):
+            for _ in engine.results(tables, watermark=push.watermark, fuel=push.fuel):
                 pass
             resident.entries.append(entry)
         return resident
@@ -312,9 +313,12 @@ def write_frames(push: Push, expires: int | None) -> list[bytes]:
             size += len(blob)
     if push.memory is not None and not groups:
         groups = [[]]  # a new budget changes the engine, rows or not
-    notes = {"frames": len(groups), "watermark": push.watermark, "expires": expires}
+    notes: dict[str, Any] = {"frames": len(groups)}
+    notes |= {"watermark": push.watermark, "expires": expires}
     if push.memory is not None:
         notes["memory"] = push.memory
+    if push.fuel is not None:
+        notes["fuel"] = push.fuel
     return [_frame(group, notes) for group in groups]
 
 
@@ -347,7 +351,8 @@ def read_log(meta: Meta, segment: Callable[[int], bytes]) -> Iterator[tuple[Push
             memory = notes.get("memory")
             if memory is not None and not (type(memory) is int and memory >= 0):
                 raise ValueError(f"{memory!r} is no budget")
-            push = Push(_blobs(frames), _moment(notes["watermark"]), memory)
+            clock, fuel = _moment(notes["watermark"]), _fuel(notes.get("fuel"))
+            push = Push(_blobs(frames), clock, memory, fuel)
             entry = Entry(end + len(frames), sum(map(len, frames)), _moment(notes["expires"]))
         end = entry.end
         yield push, entry
@@ -357,6 +362,12 @@ def _moment(number: Any) -> int | None:
     if number is not None and not (type(number) is int and abs(number) < 2**63):
         raise ValueError(f"{number!r} is no time")
     return number
+
+
+def _fuel(number: Any) -> float | None:
+    if number is not None and not (type(number) in (int, float) and 0 <= number < math.inf):
+        raise ValueError(f"{number!r} is no fuel")
+    return None if number is None else float(number)
 
 
 def _blobs(frames: Sequence[bytes]) -> dict[int, list[Any]]:

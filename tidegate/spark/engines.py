@@ -51,12 +51,14 @@ class Push:
     """What a micro-batch brings to a bucket: the blobs of each stream, in order, and the clock.
 
     `watermark` is in microseconds, None where the engine keeps its own clock; `memory` is the
-    budget from this push on, in tuples or bytes, None where it stays what it was.
+    budget from this push on, in tuples or bytes, None where it stays what it was; `fuel` is what
+    the engine may compare from here on, per second of event time, None where that stays too.
     """
 
     blobs: Mapping[int, Sequence[Any]]
     watermark: int | None
     memory: int | None = None
+    fuel: float | None = None
 
     def tables(self, streams: Sequence[str]) -> dict[str, pa.Table]:
         """Read the rows, by stream name, as the engine takes them."""
@@ -114,7 +116,7 @@ class Resident:
         seconds = {"seconds_decode": time.perf_counter() - began, "seconds_engine": 0.0}
         before = self.engine.stats()
         push.begin(self.engine)
-        results = self.engine.results(tables, watermark=push.watermark)
+        results = self.engine.results(tables, watermark=push.watermark, fuel=push.fuel)
         piece: pa.Table | None = None
         while True:
             began = time.perf_counter()

@@ -92,7 +92,7 @@ class There:
         blobs = [blob for blobs in push.blobs.values() for blob in blobs]
         order = {
             "do": "take", "streams": streams, "watermark": push.watermark, "memory": push.memory,
-            "entry": entry, "forget_before": forget_before,
+            "fuel": push.fuel, "entry": entry, "forget_before": forget_before,
         }  # fmt: skip
         answer, piece = self._ask(order, blobs)
         while piece:
@@ -304,7 +304,7 @@ def _send_results(
     for stream, blob in zip(order["streams"], blobs, strict=True):
         grouped.setdefault(stream, []).append(blob)
     entry = None if order["entry"] is None else Entry(*order["entry"])
-    push = Push(grouped, order["watermark"], order["memory"])
+    push = Push(grouped, order["watermark"], order["memory"], order["fuel"])
     taking = resident.take(push, entry, order["forget_before"])
     while True:
         try:

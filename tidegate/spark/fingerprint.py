@@ -56,6 +56,8 @@ def describe(spec: JoinSpec, schemas: Sequence[pa.Schema], in_pool: bool = False
         "bad_rows": spec.bad_rows,
         "seed": str(spec.seed),
     }
+    if spec.sentinel is not None:
+        described["sentinel"] = _value(spec.sentinel)
     for name, schema in zip(spec.streams, schemas, strict=True):
         described[f"columns of {name!r}"] = ", ".join(f"{f.name!r} {f.type}" for f in schema)
     return {name: _bounded(text) for name, text in described.items()}
@@ -121,8 +123,11 @@ def _cpu(spec: JoinSpec) -> str:
     ]
     numbers = [
         f"{field} {_value(getattr(spec.cpu, field))}"
-        for field in ("comparisons_per_second", "boost", "sample")
+        for field in ("comparisons_per_second", "share_of_core", "boost", "sample")
+        if getattr(spec.cpu, field) is not None
     ]
+    if spec.cpu.keep_up:
+        numbers.insert(0, f"keep_up, interval {_value(spec.cpu.interval_seconds)}")
     names = [f"{field} {getattr(spec.cpu, field)}" for field in ("direction", "order")]
     if spec.cpu.search is not None:
         names.append(f"search {_value(spec.cpu.search)}")

@@ -7,6 +7,7 @@ to Spark (`delivery`). Nothing here reaches into the JVM, so it also runs over S
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import inspect
 import logging
@@ -20,6 +21,7 @@ from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql import types as T  # noqa: N812
 
 from tidegate.binding.result_schema import result_schema
+from tidegate.engine import check_supported
 from tidegate.spark.batch import BatchJoin
 from tidegate.spark.code import ship_code
 from tidegate.spark.delivery import Delivery
@@ -123,10 +125,12 @@ def _check_budget(inputs: Inputs, routing: Routing) -> None:
     layout = routing.layout(int(partitions or "200"))
     for sentence in layout.warnings(inputs.spec):
         LOG.warning("%s", sentence)
+    smallest = bucket_spec(inputs.spec, layout.buckets - 1, layout.buckets)
+    if inputs.spec.sentinel is not None:
+        check_supported(smallest)
     if inputs.spec.memory_bytes is not None:
         from tidegate.engine import JoinEngine  # It knows what an engine needs at least.
 
-        smallest = bucket_spec(inputs.spec, layout.buckets - 1, layout.buckets)
         JoinEngine(smallest, inputs.arrow_schemas)
 
 
@@ -214,6 +218,7 @@ def _streaming(
         delivery=delivery,
         code=ship_code(inputs.frames[0].sparkSession),
         share=share,
+        fuel=_fuel(spec),
     )
     joined = (
         _packed(inputs, routing)
@@ -229,11 +234,29 @@ def _streaming(
     return delivery.rows(observed(joined, name))
 
 
+def _fuel(spec: JoinSpec) -> float | None:
+    """What a share of a core of this machine may compare; None where none was asked for."""
+    if spec.cpu is None or spec.cpu.share_of_core is None:
+        return None
+    from tidegate.engine.throttling import fuel_of  # It may have to measure.
+
+    return fuel_of(spec)
+
+
+def _measured(spec: JoinSpec) -> JoinSpec:
+    """The same join, a share of a core in comparisons."""
+    fuel = _fuel(spec)
+    if fuel is None or spec.cpu is None:
+        return spec
+    counted = dataclasses.replace(spec.cpu, share_of_core=None, comparisons_per_second=fuel)
+    return spec.replace(cpu=counted)
+
+
 def _batch(
     inputs: Inputs, schema: T.StructType, routing: Routing, reports: BatchReports
 ) -> DataFrame:
     code = ship_code(inputs.frames[0].sparkSession)
-    join = BatchJoin(inputs.spec, inputs.arrow_schemas, routing, code)
+    join = BatchJoin(_measured(inputs.spec), inputs.arrow_schemas, routing, code)
     # Arrow carries nested columns too, so results never travel as blobs here.
     delivery = Delivery(schema, direct=True)
 

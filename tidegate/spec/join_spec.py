@@ -127,8 +127,8 @@ class JoinSpec(ComparedByMeaning):
         or "ttree" (equality, band), "inverted" (overlap, inner product above 0).
     cpu
         None, or `Cpu(comparisons_per_second=...)`: every tuple is retained and joined with the part
-        of the opposite window that pays. For two streams, time windows, ties="arrival", and any
-        index but trees; "auto" takes none of them then.
+        of the opposite window that pays. For time windows, ties="arrival", and any index but
+        trees; "auto" takes none of them then.
     sentinel
         None, or the share of `memory` that a sample of tuples gets which is never shed (0.02 is
         usual): `stats()` then says the recall of the join while it runs, with an interval. For two
