@@ -39,10 +39,10 @@ def run(quick: bool) -> list[Row]:
         small = _run("tidegate", folder, workload, memory)
     ours = found.pop("tidegate")
     faster = max(found.values(), key=lambda measured: measured.steady_rows_per_second())
-    rows = [row for name, theirs in found.items() for row in _rows("exact", ours, name, theirs)]
+    rows = [row for name, theirs in found.items() for row in rows_of("exact", ours, name, theirs)]
     kept = small.results / ours.results
     label = f"1/{BUDGET_SHARE} of the memory, random, {kept:.0%} of the results kept,"
-    return rows + _rows(label, small, "faster store", faster)
+    return rows + rows_of(label, small, "faster store", faster)
 
 
 def _run(operator: str, folder: str, workload: FileWorkload, memory: int | None = None) -> Measured:
@@ -55,7 +55,7 @@ def _run(operator: str, folder: str, workload: FileWorkload, memory: int | None 
     return measured
 
 
-def _rows(label: str, ours: Measured, name: str, theirs: Measured) -> list[Row]:
+def rows_of(label: str, ours: Measured, name: str, theirs: Measured) -> list[Row]:
     figures = (
         ("rows/s", ours.steady_rows_per_second(), theirs.steady_rows_per_second(), "rows/s"),
         ("whole query", ours.rows_per_second, theirs.rows_per_second, "rows/s"),

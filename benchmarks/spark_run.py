@@ -33,7 +33,8 @@ STORES = {
 class Contestant:
     """What to run over the files in `folder`.
 
-    `operator` is "tidegate", or Spark's own join on one of its two state stores.
+    `operator` is "tidegate", or Spark's own join on one of its two state stores; with more than two
+    `streams` a chain of them.
     """
 
     operator: str
@@ -45,6 +46,7 @@ class Contestant:
     settings: dict[str, str] = field(default_factory=dict)
     time_limit: float = 1800.0
     checkpoint: str = ""
+    streams: int = 2
 
 
 @dataclass
@@ -147,32 +149,45 @@ def session_of(contestant: Contestant) -> Any:
 
 
 def joined_frame(spark: Any, contestant: Contestant) -> Any:
-    """The join of the two streams of files."""
-    from benchmarks.spark_workload import SCHEMA, STREAMS
+    """The join of the streams of files."""
+    from benchmarks.spark_workload import NAMES, SCHEMA
 
-    left, right = (
-        spark.readStream.schema(SCHEMA)
+    frames = {
+        name: spark.readStream.schema(SCHEMA)
         .option("maxFilesPerTrigger", 1)
         .parquet(str(Path(contestant.folder, name)))
         .withWatermark("ts", "0 seconds")
-        for name in STREAMS
-    )
+        for name in NAMES[: contestant.streams]
+    }
     if contestant.operator == "tidegate":
         from tidegate.spark import window_join
 
         microseconds = contestant.window_seconds * 1_000_000
         return window_join(
-            left, right, on="key", time="ts", within=f"{microseconds} us",
+            frames, on="key", time="ts", within=f"{microseconds} us",
             memory=contestant.memory, policy=contestant.policy, seed=1,
         )  # fmt: skip
+    return sparks_own(frames, f"interval {contestant.window_seconds} seconds")
+
+
+def sparks_own(frames: dict[str, Any], within: str) -> Any:
+    """Spark's own joins: each stream with all that were joined before, every pair in its window."""
     from pyspark.sql import functions as F  # noqa: N812
 
-    within = f"interval {contestant.window_seconds} seconds"
-    renamed = right.select(*[F.col(name).alias(f"{name}_right") for name in right.columns])
-    return left.join(
-        renamed,
-        F.expr(f"key = key_right and ts_right <= ts + {within} and ts <= ts_right + {within}"),
-    )
+    (first, joined), *others = frames.items()
+    joined = joined.select(*[F.col(name).alias(f"{name}_{first}") for name in joined.columns])
+    before = [first]
+    for name, frame in others:
+        renamed = frame.select(
+            *[F.col(column).alias(f"{column}_{name}") for column in frame.columns]
+        )
+        conditions = [f"key_{first} = key_{name}"]
+        for other in before:
+            conditions.append(f"ts_{name} <= ts_{other} + {within}")
+            conditions.append(f"ts_{other} <= ts_{name} + {within}")
+        joined = joined.join(renamed, F.expr(" and ".join(conditions)))
+        before.append(name)
+    return joined
 
 
 def measure(contestant: Contestant) -> Measured:
@@ -208,15 +223,16 @@ def measure(contestant: Contestant) -> Measured:
 
 def _compile(contestant: Contestant) -> None:
     """Compile what the workers will load, which is done once on a machine, not once per query."""
-    from benchmarks.spark_workload import STREAMS, FileWorkload
+    from benchmarks.spark_workload import NAMES, FileWorkload
     from tidegate import JoinEngine, JoinSpec
 
-    few = FileWorkload(1, 100, 10, 1)
+    few, names = FileWorkload(1, 100, 10, 1), NAMES[: contestant.streams]
     spec = JoinSpec(
-        on="key", time="ts", within="1 s", memory=contestant.memory, policy=contestant.policy
-    )
+        on="key", time="ts", within="1 s", memory=contestant.memory, policy=contestant.policy,
+        streams=names,
+    )  # fmt: skip
     engine = JoinEngine(spec)
-    engine.push({name: few.table(stream, 0) for stream, name in enumerate(STREAMS)}, watermark=0)
+    engine.push({name: few.table(stream, 0) for stream, name in enumerate(names)}, watermark=0)
     JoinEngine.restore(engine.snapshot()).push({}, watermark=1)
 
 

@@ -18,7 +18,8 @@ import pyarrow.parquet as pq
 
 from tidegate.spec import TidegateError
 
-STREAMS = ("left", "right")
+NAMES = ("left", "right", "third", "fourth")
+STREAMS = NAMES[:2]
 SCHEMA = "key long, ts timestamp, price double, amount long"
 # Spark's own join drops rows at or before the epoch as late.
 EPOCH_MICROSECONDS = 1_700_000_000_000_000
@@ -27,14 +28,15 @@ MILLISECOND = 1_000
 
 @dataclass(frozen=True)
 class FileWorkload:
-    """Two streams with one row per `step` microseconds and side, keys uniform."""
+    """Streams with one row per `step` microseconds each, keys uniform."""
 
     batches: int
-    rows_per_batch: int  # both streams together
+    rows_per_batch: int  # all streams together
     keys: int
     window_seconds: int
     step: int = MILLISECOND
     seed: int = 0
+    streams: int = 2
 
     @property
     def rows(self) -> int:
@@ -42,12 +44,12 @@ class FileWorkload:
 
     @property
     def window_rows(self) -> int:
-        """How many rows of both streams lie in the windows."""
-        return len(STREAMS) * self.window_seconds * 1_000_000 // self.step
+        """How many rows of all streams lie in the windows."""
+        return self.streams * self.window_seconds * 1_000_000 // self.step
 
     def write(self, folder: Path) -> None:
         """Put one file per stream and micro-batch, read in this order."""
-        for stream, name in enumerate(STREAMS):
+        for stream, name in enumerate(NAMES[: self.streams]):
             (folder / name).mkdir(parents=True)
             for batch in range(self.batches):
                 path = folder / name / f"{batch:05d}.parquet"
@@ -58,7 +60,7 @@ class FileWorkload:
     def table(self, stream: int, batch: int) -> pa.Table:
         """The rows of one file."""
         chance = np.random.default_rng([self.seed, stream, batch])
-        count = self.rows_per_batch // len(STREAMS)
+        count = self.rows_per_batch // self.streams
         times = EPOCH_MICROSECONDS + (batch * count + np.arange(count)) * self.step
         return pa.table(
             {

@@ -202,7 +202,7 @@ class Shedding:
     """What a policy is told, and what it is asked. This one learns nothing.
 
     The order of events: `arrived` (before the arrival is admitted), `produced` (results that it
-    completed), `appraised`, `victim` (only at capacity), then `admitted` or `left`.
+    completed), `appraised`, `victim` (only at capacity), then `admitted` or `left`, and `settled`.
     """
 
     def arrived(self, join: ManyJoin, arrival: Arrival) -> None:
@@ -226,6 +226,9 @@ class Shedding:
 
     def left(self, join: ManyJoin, arrival: Arrival, cause: str) -> None:
         """The tuple was "expired", "evicted" or "refused"."""
+
+    def settled(self, join: ManyJoin, arrival: Arrival) -> None:
+        """All that follows from the arrival is done."""
 
 
 class ManyJoin:
@@ -268,6 +271,7 @@ class ManyJoin:
         self.policy.produced(self, inside)
         for arrival in instant:
             self.admit(arrival)
+            self.policy.settled(self, arrival)
             self.peak = max(self.peak, len(self.alive))
         if one_by_one:
             return inside

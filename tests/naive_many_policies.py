@@ -19,7 +19,7 @@ their windows: so many results t would complete if it came now.
 | dgl, cumulative | its importance; decayed by each arrival on any other stream that completes no result with t, raised by beta x importance x m(t) x lifetime left for one that does |
 | age | the best rate ahead on stream i's age curve; a result counts at t's age when it completes |
 | arrival-order | results per tuple of its existence pattern (`naive_patterns`) |
-| value | the rate at which t takes part in new results x what these are worth |
+| value | what its key earns per unit of time, shared among its tuples of stream i (`naive_prospects`) |
 
 kwon2011, section 5, calls "frequency-based" what counts the tuples with t's key in all windows (a
 sum); for unique keys m(t) is 0 until every other stream has the key. `Frequency(combine="sum")`
@@ -181,7 +181,6 @@ class Cumulative(Frequency):
         super().__init__(statistics)
         self.alpha, self.gain, self.decay = Fraction(alpha), Fraction(gain), Fraction(decay)
         self.worth: dict[int, Fraction] = {}
-        self.born: dict[int, int] = {}
 
     def arrived(self, join: ManyJoin, arrival: Arrival) -> None:
         super().arrived(join, arrival)
@@ -198,7 +197,8 @@ class Cumulative(Frequency):
         for _, taken in sorted(met):
             x = retained[taken]
             window = join.spec.windows[x.stream]
-            left = Fraction(self.born[taken] + length(window) - now(join, x.stream))
+            birth = x.taken_of_stream if window.kind == "rows" else x.time
+            left = Fraction(birth + length(window) - now(join, x.stream))
             left = max(Fraction(0), left / length(window)) if window.size else Fraction(0)
             gained = self.alpha * self.gain * Fraction(x.importance) * self.matches(join, x)
             self.worth[taken] = self.worth[taken] / self.decay + gained * left
@@ -207,7 +207,6 @@ class Cumulative(Frequency):
         matches = self.matches(join, arrival)
         own = self.alpha * Fraction(arrival.importance)
         self.worth[arrival.taken] = own * (1 + self.gain * matches)
-        self.born[arrival.taken] = born(join, arrival)
 
     def rank(self, join: ManyJoin, arrival: Arrival) -> Any:
         return self.worth[arrival.taken], arrival.taken
@@ -296,6 +295,15 @@ class AutoSplit(Shedding):
 
     def appraised(self, join: ManyJoin, arrival: Arrival) -> None:
         self.policy.appraised(join, arrival)
+
+    def admitted(self, join: ManyJoin, arrival: Arrival) -> None:
+        self.policy.admitted(join, arrival)
+
+    def left(self, join: ManyJoin, arrival: Arrival, cause: str) -> None:
+        self.policy.left(join, arrival, cause)
+
+    def settled(self, join: ManyJoin, arrival: Arrival) -> None:
+        self.policy.settled(join, arrival)
 
     def rank(self, join: ManyJoin, arrival: Arrival) -> Any:
         priority, *rest = self.policy.rank(join, arrival)

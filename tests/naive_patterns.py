@@ -130,13 +130,3 @@ class ArrivalOrder(Shedding):
             float(np.float32(self.priority(arrival.stream, pattern))),
             arrival.taken,
         )
-
-
-def space_bytes(streams: int, memory: int, hash_values: int) -> int:
-    """Formula (1): BiHT, and per stream 2^(n-1) entries and a pointer per tuple."""
-    return 6 * hash_values + streams * (10 * 2 ** (streams - 1) + 2 * memory)
-
-
-def value_based_space_bytes(streams: int, memory: int, domain: int) -> int:
-    """Formula (2): per stream a table of all join attribute values and a pointer per tuple."""
-    return streams * (8 * domain + 2 * memory)

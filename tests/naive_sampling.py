@@ -33,7 +33,7 @@ from tidegate.spec import JoinSpec
 Weighted = tuple[tuple[int, ...], float]
 
 UNSEEN = 0.5  # matches of a key that was not seen yet, for PPS
-PEAK = 0.9  # of the memory: if no more was in use for a window, the fraction may grow
+PARTS = 4  # of a window: if the memory was never full for one, the fraction may grow
 GROWTH = 0.9  # of the threshold
 
 
@@ -72,6 +72,10 @@ class SampledJoin(ShedJoin):
                 lengths[at] /= max(1, taken)
         kinds = {window.kind == "rows" for window in self.spec.windows}
         ratio = 1.0 if len(kinds) > 1 or lengths[1] == 0.0 else lengths[0] / lengths[1]
+        has_empty = any(window.size == 0 for window in self.spec.windows)
+        if has_empty and self.spec.windows[arrival.stream].kind != "rows":
+            # Counts of all time so far are a rate.
+            ratio = lengths[0] / max(1.0, self.moment - self.first)
         return float(self.matches(arrival)) * ratio
 
     def matches(self, arrival: Arrival) -> float:
@@ -222,14 +226,14 @@ class SampledJoin(ShedJoin):
         self.peak[account] = max(self.peak[account], len(self.pool_of(stream)))
 
     def review(self, stream: int) -> None:
-        """Once in a window: let the fraction grow if the memory was not used."""
+        """Once in a part of a window: let the fraction grow if the memory was not used."""
         account = self.account(stream)
         timed = [s for s in range(2) if self.spec.windows[s].kind != "rows"]
         moment = self.moment if timed else self.taken
         span = max(self.window(s) for s in timed) if timed else sum(map(self.window, range(2)))
         reviewed = self.reviewed[account]
-        if reviewed is None or moment - reviewed > span:
-            if reviewed is not None and self.peak[account] < PEAK * self.capacity(stream):
+        if reviewed is None or PARTS * (moment - reviewed) > span:
+            if reviewed is not None and self.peak[account] < self.capacity(stream):
                 if not self.is_given:
                     self.base[account] = max(1.0, GROWTH * self.base[account])
             self.reviewed[account] = moment

@@ -9,7 +9,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from tidegate.sample.inclusion import inclusion_probabilities
-from tidegate.sample.tags import TAG_BITS, tagged
+from tidegate.sample.tags import tagged
 
 
 class Whole(NamedTuple):
@@ -41,13 +41,13 @@ def sample_of(whole: Whole, policy: str, share: float, rng: np.random.Generator)
     sizes = np.bincount(whole.cluster, minlength=clusters)
     if policy == "uniform":
         probability = np.full(len(whole.x), share)
-        names = rng.integers(0, 2**TAG_BITS, len(whole.x)).astype(np.uint64)
+        names = rng.integers(0, 2**26, len(whole.x)).astype(np.uint64)
         is_in = rng.random(len(whole.x)) < probability
     else:
         expected = np.ones(clusters) if policy == "eq-cluster" else sizes + 0.5
         of_cluster = inclusion_probabilities(expected, share * clusters)
         probability = of_cluster[whole.cluster]
-        names = rng.integers(0, 2**TAG_BITS, clusters).astype(np.uint64)[whole.cluster]
+        names = rng.integers(0, 2**26, clusters).astype(np.uint64)[whole.cluster]
         is_in = (rng.random(clusters) < of_cluster)[whole.cluster]
     weights = tagged(1.0 / probability[is_in], names[is_in])
     return pa.table({"group": whole.group[is_in], "x": whole.x[is_in], "_weight": weights})

@@ -28,6 +28,7 @@ SMALL: dict[str, dict[str, Any]] = {
     "age_streams": {"shape": "BELL", "tuples": 300},
     "frequency_streams": {"skew": 1.0, "tuples": 300},
     "scripted_streams": {"curve": [1, 0, 2], "tuples": 30},
+    "valued_age_streams": {"shape": "INC", "tuples": 300, "valued": "s1", "spread": 5.0},
     "valued_streams": {
         "skew": 1.0,
         "tuples": 300,

@@ -11,11 +11,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from many_cases import ManyCase, many_case, names_of
 from many_runs import Reporting, check_victims
-from naive_patterns import ArrivalOrder, space_bytes
+from naive_patterns import ArrivalOrder
 from strategies import only_plain
-from test_many_patterns import BEFORE, FIGURE_4
 
 import tidegate as tg
+from tidegate.lab.kwon2011_example import BEFORE, FIGURE_4
+from tidegate.lab.kwon2011_space import space_bytes
 from tidegate.state import shed_arrays
 
 SEEDS = st.integers(0, 2**32)

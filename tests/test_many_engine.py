@@ -21,6 +21,7 @@ from naive_many import ManyJoin, Push, definition
 
 import tidegate as tg
 from tidegate.columns.encoding import KeyCoder
+from tidegate.driver import in_order_many
 from tidegate.engine import results
 
 SEEDS = st.integers(0, 2**32)
@@ -53,6 +54,20 @@ def test_the_engine_equals_nested_loops(ties: Any, seed: int, streams: int) -> N
     case = exact_case(seed, streams, ties=ties)
     engine, found = replayed(case)
     assert Counter(found) == expected_of(case)
+    check_against_twin(case, engine, found)
+
+
+@pytest.mark.nojit
+@settings(deadline=None, max_examples=80)
+@given(seed=SEEDS, streams=st.integers(3, 5), cut=st.booleans())
+def test_the_loop_for_streams_in_order(seed: int, streams: int, cut: bool) -> None:
+    """Time windows, nothing late but what came before the clock; one key, so that all meet."""
+    within = {name: 1 + (seed >> at) % 5 for at, name in enumerate(names_of(streams))}
+    case = exact_case(seed, streams, ties="arrival", lateness=0, within=within)
+    pushes = [Push(push.tables) for push in case.pushes]
+    case = ManyCase(case.spec, tuple(map(one_key, pushes) if cut else pushes))
+    engine, found = replayed(case)
+    assert in_order_many.serves(engine._state, engine._probe.way)
     check_against_twin(case, engine, found)
 
 

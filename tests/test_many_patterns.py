@@ -12,9 +12,11 @@ from many_cases import many_case, names_of
 from naive import Arrival
 from naive_many import ManyJoin, Push, Shedding, definition
 from naive_many_policies import Frequency, Output
-from naive_patterns import ArrivalOrder, Entry, space_bytes, value_based_space_bytes
+from naive_patterns import ArrivalOrder, Entry
 
 import tidegate as tg
+from tidegate.lab.kwon2011_example import BEFORE, FIGURE_4
+from tidegate.lab.kwon2011_space import space_bytes, value_based_space_bytes
 
 # Fig. 3: (r, n) by stream and pattern.
 FIGURE_3 = (
@@ -39,18 +41,10 @@ def test_figure_3_is_no_state_of_the_algorithm() -> None:
 
 # --- the example of section 3.3 ----------------------------------------------------------
 
-# Fig. 4b as the text gives it, in one possible order: (tuple, stream, pid). S3 holds pid 5 and
-# three packets that only it has seen.
-FIGURE_4 = (
-    ("t9", 3, 5), ("t5", 2, 4), ("t1", 1, 1), ("t6", 2, 1), ("t7", 2, 5), ("t10", 3, 91),
-    ("t2", 1, 2), ("t8", 2, 2), ("t3", 1, 4), ("t11", 3, 92), ("t4", 1, 5), ("t12", 3, 93),
-)  # fmt: skip
 PATTERNS = {
     "t1": "100", "t2": "100", "t3": "110", "t4": "111",
     "t5": "010", "t6": "110", "t7": "011", "t8": "110", "t9": "001",
 }  # fmt: skip
-# Before: packets pass R1, R2, R3 or R3, R2, R1; some come to R2 first, then to R1, never to R3.
-BEFORE = [(1, 2, 3), (3, 2, 1), (2, 1)] * 4
 
 
 class Routers:

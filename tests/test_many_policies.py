@@ -38,6 +38,7 @@ from naive_many_policies import (
 from naive_many_policies import (
     Random as RandomTwin,
 )
+from naive_prospects import Value
 
 import tidegate as tg
 
@@ -83,6 +84,7 @@ POLICIES: dict[str, tuple[Any, Callable[[], Shedding], str]] = {
         "nothing",
     ),
     "age": (tg.age(curve=CURVE, bucket=2), lambda: Age(CURVE, 2), "age"),
+    "value": ("value", Shedding, "age"),
 }  # fmt: skip
 
 every_policy = pytest.mark.parametrize("name", sorted(POLICIES))
@@ -92,7 +94,8 @@ def planned(case: ManyCase, name: str) -> tuple[ManyCase, Shedding]:
     """The case under a policy, and its twin."""
     given_policy, twin, currency = POLICIES[name]
     spec = case.spec.replace(policy=given_policy)
-    policy = AutoSplit(twin(), currency) if spec.split == "auto" else twin()
+    made = Value(spec) if name == "value" else twin()
+    policy = AutoSplit(made, currency) if spec.split == "auto" else made
     return ManyCase(spec, case.pushes), policy
 
 
@@ -136,6 +139,27 @@ def test_longer_streams(name: str, ties: Any) -> None:
         case = many_case(seed, 3, rows=70, budget=True, **options)
         case = ManyCase(case.spec, tuple(map(stretched, case.pushes)))
         assert len(check_victims(*planned(case, name)).victims) > 10
+
+
+def test_value_while_evidence_fades() -> None:
+    """More tuples than a fading needs, in ten windows; restored now and then."""
+    options = {"memory": 24, "split": "even", "ties": "arrival", "within": 9, "lateness": 0}
+    case = many_case(1, 3, rows=200, budget=True, importance="weight", **options)
+    case = ManyCase(case.spec, tuple(map(stretched, case.pushes)))
+    case, policy = planned(case, "value")
+    check_victims(case, policy, Random(1))
+    assert isinstance(policy, Value)
+    assert policy.weight < sum(len(rows) for push in case.pushes for rows in push.tables.values())
+
+
+@pytest.mark.nojit
+def test_value_of_nine_streams() -> None:
+    """Places are told apart by the number of streams that hold a key."""
+    victims = 0
+    for seed in range(6):
+        case = many_case(seed, 9, rows=3, budget=True, memory=7, split="shared", within=6)
+        victims += len(check_victims(*planned(case, "value")).victims)
+    assert victims > 10
 
 
 def stretched(push: Push) -> Push:
@@ -184,7 +208,7 @@ def long_tables(streams: int, rows: int, keys: int) -> dict[str, pa.Table]:
 
 
 @pytest.mark.parametrize("split", ["even", "shared", "auto"])
-@pytest.mark.parametrize("name", ["random", "prob", "output", "dgl", "age", "recent"])
+@pytest.mark.parametrize("name", ["random", "prob", "output", "dgl", "age", "recent", "value"])
 def test_budgets_in_bytes_hold(name: str, split: str) -> None:
     tables = long_tables(4, 3000, 300)
     memory = 400_000
@@ -214,8 +238,8 @@ def exact_combinations() -> Counter[tuple[int, ...]]:
     return combinations(tg.join(long_tables(4, 3000, 300), LONG).table)
 
 
-@pytest.mark.parametrize("policy", ["value", "auto"])
-def test_what_is_not_built_is_refused(policy: str) -> None:
+def test_what_is_not_built_is_refused() -> None:
+    policy = tg.value(frequencies={"s1": {1: 0.5}})
     spec = tg.JoinSpec(on="k", time="t", within=5, streams=names_of(3), memory=9, policy=policy)
-    with pytest.raises(tg.TidegateError, match="sheds from two streams only in this version"):
+    with pytest.raises(tg.TidegateError, match="learns all it needs, and frequencies is for two"):
         tg.JoinEngine(spec)

@@ -17,8 +17,8 @@ import pytest
 from sampled_clusters import Whole, sample_of, whole_of
 
 import tidegate as tg
-from tidegate.sample import sums
-from tidegate.sample.tags import TAG_BITS, tagged, tags_of
+from tidegate.sample import sums, tags
+from tidegate.sample.tags import tagged
 
 SAMPLES = 600
 POLICIES = ("uniform", "eq-cluster", "pps-cluster")
@@ -132,11 +132,13 @@ def test_small_differences_of_large_numbers() -> None:
 
 def test_tags() -> None:
     weights = np.array([1.0, 1.7, 1.7, 2.0, 3.99, 1e9, 1.0000001])
-    names = np.array([5, 6, 7, 8, 2**TAG_BITS - 1, 9, 10], np.uint64)
+    names = np.array([5, 6, 7, 8, 2**26 - 1, 9, 10], np.uint64)
     marked = tagged(weights, names)
     assert np.abs(marked / weights - 1).max() < 2.0**-24
-    expected = np.where(weights == 1, 0, names.astype(np.float64)) / 2**TAG_BITS
-    assert tags_of(marked).tolist() == expected.tolist()
+    bits = tags.bits_of(tags.significand_of(marked))
+    entry, *others = tags.entries(marked, bits, np.floor, np.where)
+    assert not any(other.present.any() for other in others)
+    assert entry.key.tolist() == np.where(weights == 1, -1, 4.0 * names).tolist()
 
 
 @pytest.mark.parametrize("freedom", [9, 15, 40, 1000])

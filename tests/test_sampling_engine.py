@@ -71,7 +71,7 @@ def test_engine_and_twin(policy: tg.Policy, ties: str) -> None:
         rng = np.random.default_rng(seed)
         spec = tg.JoinSpec(
             on="k", time="t", within=WINDOWS[seed % len(WINDOWS)], policy=policy, ties=ties,
-            memory=int(rng.integers(0, 14)), split=("shared", "auto", "even")[rng.integers(3)],
+            memory=int(rng.integers(2, 14)), split=("shared", "auto", "even")[rng.integers(3)],
             lateness=int(rng.integers(0, 2)) * 3, seed=seed,
         )  # fmt: skip
         tables = streams(int(rng.integers(5, 70)), seed)
@@ -161,12 +161,13 @@ SURE = {name: POLICIES[name] for name in ("eq-cluster", "pps-cluster")} | {
 
 @pytest.mark.parametrize("policy", SURE.values(), ids=SURE)
 @pytest.mark.parametrize(("drift", "split"), [(False, "shared"), (True, "even")])
-def test_no_bias_over_2000_seeds(policy: tg.Policy, drift: bool, split: str) -> None:
-    """Repeated keys, skew and forced evictions; with drift the counts of keys mislead."""
+def test_no_bias_over_many_seeds(policy: tg.Policy, drift: bool, split: str) -> None:
+    """Repeated keys, skew and forced evictions; with drift the counts of keys mislead. With 2,000
+    seeds: `python -m benchmarks sampling`."""
     tables = streams(300, 7, keys=12, drift=drift)
     exact = tg.join(tables, tg.JoinSpec(on="k", time="t", within=40)).table
     totals = []
-    for seed in range(2000):
+    for seed in range(300):
         spec = tg.JoinSpec(
             on="k", time="t", within=40, policy=policy, seed=seed, memory=20, split=split
         )
@@ -176,8 +177,9 @@ def test_no_bias_over_2000_seeds(policy: tg.Policy, drift: bool, split: str) -> 
     assert abs(np.mean(totals) - exact.num_rows) < 3 * error
 
 
-@pytest.mark.parametrize("name", ["eq-cluster", "pps-cluster"])
+@pytest.mark.parametrize("name", ["eq-cluster", "pps-cluster", "uniform"])
 def test_intervals_of_joins_are_honest(name: str) -> None:
+    """As far as 200 samples can tell; `python -m benchmarks sampling` has 2,000, and groups."""
     tables = streams(1500, 8, keys=40)
     exact = tg.join(tables, tg.JoinSpec(on="k", time="t", within=40)).table
     truths = {
@@ -185,12 +187,12 @@ def test_intervals_of_joins_are_honest(name: str) -> None:
         "sum(x_left)": pc.sum(exact.column("x_left")).as_py(),
         "avg(x_right)": pc.mean(exact.column("x_right")).as_py(),
     }
-    for aggregate, rows in estimates(tables, POLICIES[name], 500, memory=24).items():
+    for aggregate, rows in estimates(tables, SURE[name], 200, memory=24).items():
         # Now and then a tuple that was hardly expected outweighs the others: then it is unknown.
         known = [row for row in rows if row["interval"] == "95 %"]
         assert len(known) > 0.9 * len(rows)
         covered = [row["low"] <= truths[aggregate] <= row["high"] for row in known]
-        assert 0.93 <= np.mean(covered) <= 0.97, aggregate
+        assert 0.90 <= np.mean(covered) <= 0.99, aggregate
 
 
 def test_uniform_means_uniform() -> None:
@@ -200,7 +202,7 @@ def test_uniform_means_uniform() -> None:
         {name: table.to_pylist() for name, table in tables.items()},
         tg.JoinSpec(on="k", time="t", within=20),
     ).pairs
-    seeds, p = 2000, 0.3
+    seeds, p = 600, 0.3
     place = {rows: at for at, rows in enumerate(exact)}
     included = np.zeros((seeds, len(exact)), np.bool_)
     for seed in range(seeds):
@@ -282,8 +284,17 @@ def test_refusals() -> None:
         tg.uniform(fraction=0)
     with pytest.raises(tg.SpecError, match="margin"):
         tg.uniform(margin=-1)
-    many = tg.JoinSpec(
-        on="k", time="t", within=5, memory=9, policy="eq-cluster", streams=("a", "b", "c")
-    )
+    join = tg.JoinSpec(on="k", time="t", within=5, memory=9, policy="eq-cluster")
+    three = join.replace(streams=("a", "b", "c"))
     with pytest.raises(tg.TidegateError, match="samples joins of two streams"):
-        tg.JoinEngine(many)
+        tg.JoinEngine(three.replace(policy="uniform"))
+    hopeless = {  # some results could never be in the sample, and estimates would not show it
+        "memory 0 holds no result": join.replace(memory=0),
+        "needs 2 retained tuples": three.replace(memory=1),
+        "leaves stream 'right' no memory": join.replace(split={"left": 9, "right": 0}),
+    }
+    for sentence, spec in hopeless.items():
+        with pytest.raises(tg.TidegateError, match=sentence):
+            tg.JoinEngine(spec)
+    waiting = join.replace(split={"left": 9, "right": 0}, within={"left": 5, "right": 0})
+    tg.JoinEngine(waiting)

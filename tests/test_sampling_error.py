@@ -7,7 +7,7 @@ import pyarrow as pa
 import pytest
 
 from tidegate.lab.paper_streams import TICKS
-from tidegate.lab.sampling_error import AGGREGATED, aggregation_error
+from tidegate.lab.sampling_error import AGGREGATED, aggregation_error, average
 
 
 def test_against_a_loop() -> None:
@@ -29,3 +29,11 @@ def test_against_a_loop() -> None:
     assert aggregation_error(exact, found, ("a", "b"), 1000 * TICKS) == pytest.approx(
         np.mean(errors)
     )
+
+
+def test_averages_of_whole_runs() -> None:
+    table = pa.table({"importance": [1.0, 4.0], "_weight": [3.0, 1.0]})
+    assert average(table) == 1.75
+    assert average(table.drop_columns(["_weight"])) == 2.5
+    assert np.isnan(average(table.select(["_weight"])))
+    assert np.isnan(average(table.slice(0, 0)))

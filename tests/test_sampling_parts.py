@@ -13,7 +13,7 @@ import pytest
 from standalone import Standalone
 
 import tidegate as tg
-from tidegate.sample.tags import tags_of
+from tidegate.sample import tags
 from tidegate.shed import sample_records, sampling
 from tidegate.windows.lifetime import ORDINARY
 
@@ -53,8 +53,19 @@ def test_tags_of_weights() -> None:
         for number in (1.0, 0.25, 2.0**-53):
             marked = parts.tagged(weight, number)
             assert abs(marked / weight - 1) < 2.0**-24
-            share = math.floor((1 - number) * 2**28) / 2**28
-            assert tags_of(np.array([marked])).tolist() == [share]
+            name = math.floor((1 - number) * 2**26)
+            assert one_entry(marked).key.tolist() == [4.0 * name]
+
+
+def entries_of(weight: float) -> list[tags.Entry]:
+    weights = np.array([weight])
+    bits = tags.bits_of(tags.significand_of(weights))
+    return tags.entries(weights, bits, np.floor, np.where)
+
+
+def one_entry(weight: float) -> tags.Entry:
+    (entry,) = [entry for entry in entries_of(weight) if entry.present.all()]
+    return entry
 
 
 @pytest.mark.nojit

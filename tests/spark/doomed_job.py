@@ -1,7 +1,7 @@
 """A life of a query in a process of its own, with its own cores and its own wish for partitions.
 
-Run as a script with the folder of a `Feed` and a number of cores; it goes on from the checkpoint
-that is there, to the end of the files or of its life.
+Run as a script with the folder of a `Feed`, a number of cores and a number of streams; it goes on
+from the checkpoint that is there, to the end of the files or of its life.
 """
 
 from __future__ import annotations
@@ -19,12 +19,17 @@ from tidegate.spark import configure, window_join
 NO_EMPTY_BATCHES = ("spark.sql.streaming.noDataMicroBatches.enabled", "false")
 
 
-def joined(feed: Feed) -> DataFrame:
+NAMES = ("left", "right", "third")
+POLICIES = {2: "random", 3: "value"}  # by number of streams
+
+
+def joined(feed: Feed, streams: int) -> DataFrame:
     """The join of the restart test."""
-    left, right = (feed.stream(n).withWatermark("ts", "10 seconds") for n in ("left", "right"))
+    frames = {n: feed.stream(n).withWatermark("ts", "10 seconds") for n in NAMES[:streams]}
     return window_join(
-        left, right, on="k", time="ts", within="20 s", memory=70, policy="random", seed=9, buckets=2
-    )
+        frames, on="k", time="ts", within="20 s", memory=70, policy=POLICIES[streams], seed=9,
+        buckets=2,
+    )  # fmt: skip
 
 
 def main() -> None:
@@ -38,7 +43,7 @@ def main() -> None:
     spark = configure(builder, partitions=5).getOrCreate()
     spark.conf.set(*NO_EMPTY_BATCHES)
     feed = Feed(spark, Path(sys.argv[1]))
-    feed.start(joined(feed), "disturbed").awaitTermination()
+    feed.start(joined(feed, int(sys.argv[3])), "disturbed").awaitTermination()
 
 
 if __name__ == "__main__":

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 from pyspark.errors import StreamingQueryException
-from spark.doomed_job import NO_EMPTY_BATCHES, joined
+from spark.doomed_job import NAMES, NO_EMPTY_BATCHES, joined
 from spark.feeds import Feed, random_batches
 
 from tidegate.spark import metrics, read_state, window_join
@@ -22,12 +22,12 @@ SECONDS_TO_LIVE = 300.0
 BATCHES = 6
 
 
-def kill_driver(feed: Feed, cores: int, moment: Callable[[Path], bool]) -> None:
+def kill_driver(feed: Feed, cores: int, streams: int, moment: Callable[[Path], bool]) -> None:
     """Let a process of its own go on with the query, and kill it -9, JVM and all, at a moment."""
     checkpoint = feed.root / "checkpoint-disturbed"
     with (feed.root / "log").open("w") as log:
         job = subprocess.Popen(
-            [sys.executable, "-m", "spark.doomed_job", str(feed.root), str(cores)],
+            [sys.executable, "-m", "spark.doomed_job", str(feed.root), str(cores), str(streams)],
             env={**os.environ, "PYTHONPATH": os.pathsep.join([str(TESTS), str(TESTS.parent)])},
             stdout=log, stderr=log, start_new_session=True,
         )  # fmt: skip
@@ -56,37 +56,40 @@ def state_written(batch: int) -> Callable[[Path], bool]:
     )
 
 
-def test_killed_drivers(feed: Feed) -> None:
+@pytest.mark.parametrize("streams", [2, 3])
+def test_killed_drivers(feed: Feed, streams: int) -> None:
     """Stopped after two micro-batches; killed in the fourth on one core, in the fifth on three.
 
     The later sessions ask for 5 partitions: a checkpoint keeps its own, and so its buckets.
     """
     feed.spark.conf.set(*NO_EMPTY_BATCHES)
-    batches = {name: random_batches(seed, BATCHES) for seed, name in enumerate(("left", "right"))}
+    names = NAMES[:streams]
+    batches = {name: random_batches(seed, BATCHES) for seed, name in enumerate(names)}
     for name, tables in batches.items():
         feed.write(name, tables[:2])
-    feed.start(joined(feed), "disturbed").awaitTermination()
+    feed.start(joined(feed, streams), "disturbed").awaitTermination()
     for name, tables in batches.items():
         feed.write(name, tables[2:], first=2)
-    kill_driver(feed, 1, began(3))
-    kill_driver(feed, 3, state_written(4))
-    disturbed = feed.run(joined(feed), "disturbed")
-    undisturbed = feed.run(joined(feed), "undisturbed")
+    kill_driver(feed, 1, streams, began(3))
+    kill_driver(feed, 3, streams, state_written(4))
+    disturbed = feed.run(joined(feed, streams), "disturbed")
+    undisturbed = feed.run(joined(feed, streams), "undisturbed")
+    ids = ["id", *(f"id_{name}" for name in names[1:])]
     assert len(undisturbed.rows) > 100
-    assert disturbed.pairs("id", "id_right") == undisturbed.pairs("id", "id_right")
-    assert max(disturbed.pairs("id", "id_right").values()) == 1
+    assert disturbed.pairs(*ids) == undisturbed.pairs(*ids)
+    assert max(disturbed.pairs(*ids).values()) == 1
     # The counters went on, each row once, in the two buckets of the checkpoint.
     counted = {name: metrics(run.query) for name, run in (("d", disturbed), ("u", undisturbed))}
     assert list(counted["d"].buckets) == [0, 1]
-    assert counted["d"].total["rows_read"] == 2 * BATCHES * 80
+    assert counted["d"].total["rows_read"] == streams * BATCHES * 80
     for name in ("rows_in", "rows_out", "evicted", "refused", "expired", "too_late", "alive"):
         assert counted["d"].total[name] == counted["u"].total[name]
     # What Spark keeps is what the metrics say, and can be read without the query.
     stored = read_state(feed.spark, str(feed.root / "checkpoint-disturbed"))
-    assert sum(bucket.meta.stats["rows_read"] for bucket in stored) == 2 * BATCHES * 80
+    assert sum(bucket.meta.stats["rows_read"] for bucket in stored) == streams * BATCHES * 80
     assert all(bucket.origin["memory"] == "70 tuples" for bucket in stored)
-    logged = [bucket.rows(stream) for bucket in stored for stream in (0, 1)]
-    assert sum(table.num_rows for table in logged if table is not None) == 2 * BATCHES * 80
+    logged = [bucket.rows(stream) for bucket in stored for stream in range(streams)]
+    assert sum(table.num_rows for table in logged if table is not None) == streams * BATCHES * 80
 
 
 def test_another_join_is_refused(feed: Feed) -> None:

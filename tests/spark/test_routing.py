@@ -9,12 +9,14 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from naive_policies import chance
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
 from tidegate.spark import routing
 from tidegate.spark.routing import (
     Routing,
+    bucket_seed,
     bucket_spec,
     grid_shape,
     partition_labels,
@@ -87,6 +89,15 @@ def test_budgets_add_up(split: list[int], slack: int, buckets: int, explicit: bo
     if explicit:
         columns = zip(*[part.split_rows or () for part in parts], strict=True)
         assert [sum(column) for column in columns] == split
+
+
+def test_buckets_draw_other_numbers() -> None:
+    """A number that two buckets drew would be that of another tuple: no copies, shifted or not."""
+    seeds = [bucket_seed(7, bucket) for bucket in range(6)]
+    drawn = [chance(seed, stream, n) for seed in seeds for stream in (0, 1) for n in range(300)]
+    assert len(set(drawn)) == len(drawn)
+    assert bucket_seed(7, 0) == 7
+    assert all(0 <= seed < 2**63 for seed in seeds)
 
 
 def test_other_budgets_add_up() -> None:

@@ -8,6 +8,7 @@ whose estimates have no bias either.
 from __future__ import annotations
 
 import math
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,7 @@ from spark.feeds import EPOCH, SECOND, Feed
 
 import tidegate as tg
 from tidegate.spark import window_join
-from tidegate.spark.routing import bucket_spec
+from tidegate.spark.routing import Routing, bucket_spec, route_hash
 
 AGGREGATES = ("count(*)", "count(x)", "sum(x)", "avg(x)")
 
@@ -31,6 +32,17 @@ def sample(seed: int = 3) -> pa.Table:
     )
     moments = (EPOCH + np.arange(table.num_rows) % 300) * SECOND
     return table.append_column("ts", pa.array(moments, pa.timestamp("us", "UTC")))
+
+
+def three_streams() -> pa.Table:
+    """A sample of a join of three streams, whose weights name two tuples each."""
+    tables = streams(100)
+    names = ("a", "b", "c")
+    spec = tg.JoinSpec(on="k", time="ts", within="60 s", streams=names, memory=60)
+    given = dict(zip(names, [*tables.values(), tables["left"]], strict=True))
+    table = tg.join(given, spec.replace(policy="eq-cluster")).table
+    assert len(set(table.column("_weight").to_pylist())) > 50
+    return table.select(["x", "_weight"])
 
 
 def same(found: list[Any], expected: pa.Table, keys: list[str]) -> None:
@@ -53,6 +65,10 @@ def test_batches_are_estimated_as_tables_are(spark: SparkSession) -> None:
         same(found, tg.estimate(table, aggregate, by="group"), ["group"])
     (row,) = tg.estimate(frame, "avg(x)").collect()
     same([row], tg.estimate(table, "avg(x)"), [])
+    three = three_streams()
+    frame3 = spark.createDataFrame(three.to_pandas())
+    for aggregate in ("count(*)", "avg(x)"):
+        same(tg.estimate(frame3, aggregate).collect(), tg.estimate(three, aggregate), [])
     (row,) = tg.estimate(frame.limit(0), "count(*)").collect()
     assert (row["interval"], row["estimate"]) == ("unknown", None)
 
@@ -131,18 +147,67 @@ def test_one_bucket_is_the_local_join(spark: SparkSession, tmp_path: Path, polic
     assert math.isclose(other["estimate"], exact, rel_tol=0.5)
 
 
-def test_a_streaming_join_is_estimated(feed: Feed) -> None:
-    """Memory for everything, so that the estimates are the numbers of the exact join."""
+@pytest.mark.parametrize("partitions", [1, 2])
+def test_streams_are_estimated_as_the_local_engine_does(feed: Feed, partitions: int) -> None:
+    """For the same seed and buckets; two buckets draw what two local engines draw."""
     tables = streams()
+    write_to_the_end(feed, tables, [tables["left"].num_rows])
+    spec = tg.JoinSpec(on="k", time="ts", within="60 s", memory=60, policy="pps-cluster", seed=5)
+    feed.spark.conf.set("spark.sql.shuffle.partitions", str(partitions))
+    joined = window_join(sources(feed, tables), spec, result_time="at")
+    run = feed.run(tg.estimate(joined, "sum(x)", every="1 minute", time="at"), "sampled")
+    layout = Routing.of(spec).layout(partitions)
+    schema = feed.stream("left", SCHEMA).schema
+    hashes = feed.spark.createDataFrame([(k,) for k in range(20)], "k long").select(
+        "k", route_hash(spec, 0, [schema, schema]).alias("hash")
+    )
+    lanes = {row.k: layout.lane_of(0, np.array([row.hash]))[0] for row in hashes.collect()}
+    pieces = []
+    for bucket in range(layout.buckets):
+        engine = tg.JoinEngine(bucket_spec(spec, bucket, layout.buckets))
+        kept = {
+            name: table.filter(pa.array([lanes[k] == bucket for k in table["k"].to_pylist()]))
+            for name, table in tables.items()
+        }
+        pieces.append(engine.push(kept, watermark=EPOCH * SECOND))  # no row is late
+    expected = tg.estimate(
+        pa.concat_tables(pieces), "sum(x)", every="1 minute", time=["ts", "ts_right"]
+    )
+    found = [row.asDict() for row in run.rows]
+    rows = {int(row["window_start"].timestamp()): row for row in expected.to_pylist()}
+    found = [row for row in found if int(row["window_start"].timestamp()) in rows]
+    assert len(found) == len(rows) == 7
+    for row in found:
+        other = rows[int(row["window_start"].timestamp())]
+        assert (row["rows"], row["interval"]) == (other["rows"], other["interval"])
+        for name in ("estimate", "low", "high", "error"):
+            assert row[name] == (other[name] and pytest.approx(other[name], rel=1e-6))
+    assert any(row["interval"] == "95 %" for row in found)
+
+
+SCHEMA = "k long, ts timestamp, x double, id long"
+
+
+def write_to_the_end(feed: Feed, tables: dict[str, pa.Table], cuts: list[int]) -> None:
+    """The rows cut into micro-batches, then two far ahead that close all stretches of time."""
     for name, table in tables.items():
         end = table.slice(0, 1).set_column(
             1, "ts", pa.array([(EPOCH + 9000) * SECOND], pa.timestamp("us", "UTC"))
         )
-        feed.write(name, [table.slice(0, 200), table.slice(200), end, end])
-    schema = "k long, ts timestamp, x double, id long"
-    sources = {name: feed.stream(name, schema).withWatermark("ts", "5 seconds") for name in tables}
+        pieces = [table.slice(a, b - a) for a, b in pairwise([0, *cuts])]
+        feed.write(name, [*pieces, end, end])
+
+
+def sources(feed: Feed, tables: dict[str, pa.Table]) -> dict[str, Any]:
+    return {name: feed.stream(name, SCHEMA).withWatermark("ts", "5 seconds") for name in tables}
+
+
+def test_a_streaming_join_is_estimated(feed: Feed) -> None:
+    """Memory for everything, so that the estimates are the numbers of the exact join."""
+    tables = streams()
+    write_to_the_end(feed, tables, [200, 400])
     spec = tg.JoinSpec(on="k", time="ts", within="60 s", memory=5000, policy="eq-cluster")
-    joined = window_join(sources, spec, result_time="at")
+    joined = window_join(sources(feed, tables), spec, result_time="at")
     run = feed.run(tg.estimate(joined, "count(*)", every="1 minute", time="at"), "joined")
     local = tg.join(tables, spec)
     expected = tg.estimate(local, "count(*)", every="1 minute", time=["ts", "ts_right"])

@@ -24,6 +24,7 @@ from tidegate.shed import (
     members,
     sampling,
     standing_patterns,
+    standing_prospects,
     tiers,
     victims,
     worth,
@@ -203,7 +204,9 @@ def admit_under_budget(
 def appraise(state, shed, samples, arrivals, stream, arrival, key, size):
     """Priority and basis of an arrival that was just taken."""
     if samples is not None:
-        is_timed = state.lanes[0].is_time_window or state.lanes[1].is_time_window
+        is_timed = False
+        for lane in range(len(state.lanes)):
+            is_timed = is_timed or state.lanes[lane].is_time_window == 1
         taken = sampling.taken_in_all(state.lanes)
         priority, basis = sampling.appraise(
             shed, state.lanes, state.accounts, state.gate[0].seed, stream, taken - 1, key,
@@ -221,18 +224,21 @@ def worth_of_arrival(state, shed, arrivals, stream, arrival, key, size):
     own = importance_of(state, arrivals, arrival)
     order = state.gate[0].order - 1
     moment = shed.queues[stream].now
-    # Of an instant's tuples in a count window, only the last is as young as the window.
-    born = moment if state.lanes[stream].is_time_window else state.lanes[stream].taken - 1
+    born = birth(state, shed, stream, arrivals.time[arrival])
     if rule[0].standing == BY_AGE:
         stage = ages.stage_of(shed.stages, stream, born, moment)
         priority, basis = ages.rank(shed.stages, stream, stage, order)
     else:
+        own = standing_prospects.own_part(
+            shed, shed.prospects, stream, own, size, state.gate[0].combine,
+            state.gate[0].has_importance,
+        )  # fmt: skip
         first = rule[0].first if state.lanes[stream].is_time_window else 0
         time = worth.windows_since(first, moment, state.lanes[stream].window)
         basis = worth.basis_of(rule, own, time)
         counts = shed.frequency.counts
         if rule[0].standing == BY_KEY:
-            part = worth.key_worth(rule, counts, key, stream)
+            part = standing_prospects.key_worth(shed, shed.prospects, key, stream)
             priority = worth.group_priority(rule, part, basis)
         elif rule[0].kind == VALUE:
             priority = worth.score(
@@ -245,6 +251,18 @@ def worth_of_arrival(state, shed, arrivals, stream, arrival, key, size):
                 random = worth.chance(state.gate[0].seed, stream, state.lanes[stream].taken - 1)
             priority = worth.at_arrival(rule, counts, key, stream, own, random)
     return priority, basis
+
+
+@step
+def birth(state, shed, stream, time):
+    """From when on a tuple that was just taken has an age, by the clock of its window."""
+    born = time
+    if not state.lanes[stream].is_time_window:
+        # Of an instant's tuples in a count window, only the last is as young as the window.
+        born = state.lanes[stream].taken - 1
+    elif shed.rule[0].standing == BY_AGE:
+        born = shed.queues[stream].now  # these stand in order of arrival
+    return born
 
 
 @step
@@ -376,9 +394,7 @@ def charge(state, shed, patterns, stream, slot, key, size, priority, basis, moni
     """The tuple in `slot` is retained from now on."""
     if shed.rule[0].kind == CUMULATIVE:
         priority = worth.bounded(priority / shed.queues[stream].scale)
-    born = shed.queues[stream].now
-    if not state.lanes[stream].is_time_window:
-        born = state.lanes[stream].taken - 1
+    born = birth(state, shed, stream, state.slots[slot].time)
     members.write(shed.members, slot, priority, basis, born, size, key, monitor)
     budget.enter(shed, state.lanes[stream].account, state.accounts, slot)
     if patterns is not None:

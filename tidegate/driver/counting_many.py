@@ -10,13 +10,14 @@ from __future__ import annotations
 import numpy as np
 
 from tidegate.compiled.kernel import part, step
+from tidegate.driver import weighing_many
 from tidegate.driver.probing_many import begin_blocks, block_size, next_block, size_of
 from tidegate.estimators.importance import MEAN, MIN, PRODUCT, SUM
 from tidegate.state.join_state import BEGIN, END, FOUND, MATCHES
 
 
 @part
-def count(state, arrivals, work, many, stream, arrival, whom):
+def count(state, shed, arrivals, work, many, stream, arrival, whom):
     """Count the results of an arrival that are not written."""
     time = arrivals.time[arrival]
     state.gate[0].results += work.progress[MATCHES]
@@ -25,6 +26,18 @@ def count(state, arrivals, work, many, stream, arrival, whom):
         begin_blocks(many)
         while next_block(state, work, many, stream, time, whom):
             state.gate[0].importance_out += block_worth(state, work, many, stream, own)
+    if shed is not None:
+        count_weights(state, shed, shed.samples, work, many, stream, time, whom)
+
+
+@step
+def count_weights(state, shed, samples, work, many, stream, time, whom):
+    """The weights of results of a sample that are not written."""
+    if samples is not None:
+        if work.progress[MATCHES] > 0:
+            begin_blocks(many)
+            while next_block(state, work, many, stream, time, whom):
+                weighing_many.count(state, shed, samples, work, many, stream, whom)
 
 
 @part

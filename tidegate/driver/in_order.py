@@ -28,10 +28,15 @@ from tidegate.windows import lifetime
 
 def serves(state: State) -> bool:
     """Can this driver take the next arrivals?"""
+    return len(state.lanes) == 2 and is_plain(state)
+
+
+def is_plain(state: State) -> bool:
+    """Equal keys, time windows, no budget, nothing late?"""
     extras = len(state.bands) + len(state.set_terms) + len(state.thetas)
     gate = state.gate[0]
     special = state.pool[0].tracked or gate.only_counts or gate.reports_left
-    special = special or state.throttle is not None or len(state.lanes) > 2
+    special = special or state.throttle is not None
     return not special and extras == 0 and bool((state.lanes.index == HASH).all())
 
 
@@ -190,13 +195,19 @@ def write_counts(state, stream, done, too_late):
     lane.alive = alive
 
 
-@kernel
-def run(state, shed, arrivals, work, many, output):
-    """Take arrivals one by one until all are taken or something is needed; `shed` is None here."""
+@step
+def find_buckets(state, arrivals, work):
+    """The bucket of each arrival, if they are not known for the present table."""
     if work.hashed[0] != len(state.buckets):
         work.hashed[0] = len(state.buckets)
         for arrival in range(len(arrivals.code)):
             work.bucket[arrival] = hash_table.bucket_of(state.buckets, arrivals.code[arrival])
+
+
+@kernel
+def run(state, shed, arrivals, work, many, output):
+    """Take arrivals one by one until all are taken or something is needed; `shed` is None here."""
+    find_buckets(state, arrivals, work)
     ends_one, ends_other = np.uint64(arrivals.end[0]), np.uint64(arrivals.end[1])
     began_one, began_other = work.cursor[0], work.cursor[1]
     late_one, late_other = state.lanes[0].too_late, state.lanes[1].too_late

@@ -34,10 +34,10 @@ def emit(state, shed, arrivals, work, many, output, stream, arrival, whom):
     if many is None:
         done = probing.emit(state, shed, arrivals, work, output, stream, arrival, whom)
     elif state.gate[0].only_counts:
-        counting_many.count(state, arrivals, work, many, stream, arrival, whom)
+        counting_many.count(state, shed, arrivals, work, many, stream, arrival, whom)
         done = True
     else:
-        done = probing_many.emit(state, arrivals, work, many, output, stream, arrival, whom)
+        done = probing_many.emit(state, shed, arrivals, work, many, output, stream, arrival, whom)
     return done
 
 

@@ -10,8 +10,18 @@ import numpy as np
 
 from tidegate.compiled.kernel import part, step
 from tidegate.estimators import frequency, importance
-from tidegate.shed import learning, split, standing_patterns, victims
-from tidegate.shed.shed_records import CUMULATIVE, OUTPUT, VALUE
+from tidegate.shed import (
+    learning,
+    sampling,
+    shadows,
+    split,
+    standing_patterns,
+    standing_prospects,
+    victims,
+    worth,
+)
+from tidegate.shed.sample_records import EXPECTED
+from tidegate.shed.shed_records import CUMULATIVE, OUTPUT, VALUE, VALUE_OF_KEYS
 
 
 @step
@@ -42,6 +52,9 @@ def see(state, shed, arrivals, stream, arrival):
         for lane in range(len(queues)):
             if lane != stream:
                 victims.decay(shed, lane)
+    elif rule[0].kind == VALUE_OF_KEYS:
+        if state.gate[0].has_importance:
+            importance.observe(shed.importances, stream, arrivals.importance[arrival])
     elif rule[0].kind == VALUE:
         if state.gate[0].has_importance:
             importance.observe(shed.importances, stream, arrivals.importance[arrival])
@@ -79,8 +92,10 @@ def see_key(state, shed, arrivals, stream, arrival, moment):
             if rule[0].statistics == frequency.SKETCHED:
                 elapsed *= frequency.FADES
             if elapsed > rule[0].fade_after:
+                sampling.note_fade(shed.samples, elapsed)
                 learning.fade(shed)
                 rule[0].faded = state.gate[0].clock
+    standing_prospects.tick(shed, shed.prospects, state.gate[0].clock)
     key = np.int64(frequency.NO_KEY)
     if arrivals.matchable[arrival]:
         key = learning.key_for(shed, arrivals.code[arrival])
@@ -88,7 +103,12 @@ def see_key(state, shed, arrivals, stream, arrival, moment):
     # A count window of no tuples never holds the arrival, not even until the next one comes.
     lives = state.lanes[stream].is_time_window or state.lanes[stream].window > 0
     learning.count_in(shed, stream, moment, key, lives)
+    if rule[0].shadowed and key != frequency.NO_KEY:
+        time = arrivals.time[arrival]
+        is_timed = state.lanes[stream].is_time_window
+        shadows.see(shed, stream, key, time, time if is_timed else shed.queues[stream].now)
     expect(shed, shed.samples, key, stream)
+    standing_prospects.see(shed.prospects, key)
 
 
 @step
@@ -96,7 +116,7 @@ def expect(shed, samples, key, stream):
     """How many results a sample is to expect from an arrival."""
     if samples is not None:
         if key != frequency.NO_KEY:
-            samples.sums[1] += frequency.count_of(shed.frequency.counts, key, 1 - stream)
+            samples.sums[EXPECTED] += worth.matches_of(shed.frequency.counts, key, stream)
 
 
 @step
@@ -114,6 +134,13 @@ def produced(shed, arrivals, arrival, count):
     """An arrival that was seen has completed so many results."""
     if count > 0 and shed.rule[0].kind == OUTPUT:
         shed.frequency.counts[key_of(shed, arrivals, arrival), 0] += count
+    earned(shed, shed.prospects, arrivals, arrival, count)
+
+
+@step
+def earned(shed, prospects, arrivals, arrival, count):
+    if prospects is not None:
+        standing_prospects.produced(prospects, key_of(shed, arrivals, arrival), count)
 
 
 @step
@@ -150,4 +177,5 @@ def learn_from(state, shed, arrivals, arrival, work, stream, count):
 def settle_key(shed, key):
     """The arrival is admitted or gone: its key is held only by what remembers it."""
     if shed.rule[0].keyed:
+        standing_prospects.settle(shed, shed.prospects, key)
         frequency.let_go(shed.frequency, key)

@@ -16,17 +16,19 @@ from tidegate.compiled.kernel import step
 from tidegate.driver.limiting import looked_at
 from tidegate.estimators.importance import combined
 from tidegate.shed import sampling
+from tidegate.shed.sample_records import WEIGHTS
 from tidegate.state.join_state import FOUND, GROUP_ORDER, MATCHES, NEXT_FOUND, RESULTS
+from tidegate.windows.arrivals import SEARCHES
 
 ANYBODY, NEWCOMERS, EARLIER = range(3)  # whom an arrival meets: see `instant`
 
 
 @step
 def find(state, arrivals, work, stream, arrival):
-    """Ask the index of the opposite stream for candidates, if the arrival can match at all."""
+    """Ask the index of the opposite stream for candidates, if the arrival is to search."""
     progress = work.progress
     progress[FOUND] = progress[NEXT_FOUND] = progress[MATCHES] = 0
-    if arrivals.matchable[arrival]:
+    if arrivals.matchable[arrival] == SEARCHES:
         count, comparisons, visits = looked_at(
             state, state.throttle, arrivals, work, stream, arrival
         )
@@ -120,7 +122,7 @@ def weight_of(state, shed, samples, slot, whom):
     if samples is not None:
         if whom != NEWCOMERS:
             weight = sampling.take_result(shed, state.lanes, state.gate[0].seed, slot)
-        samples.sums[0] += weight
+        samples.sums[WEIGHTS] += weight
     return weight
 
 

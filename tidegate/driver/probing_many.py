@@ -26,7 +26,7 @@ from __future__ import annotations
 import numpy as np
 
 from tidegate.compiled.kernel import part, step
-from tidegate.driver import limiting_many
+from tidegate.driver import limiting_many, weighing_many
 from tidegate.driver.probing import EARLIER, NEWCOMERS
 from tidegate.estimators.importance import MEAN, SUM, combined
 from tidegate.index import hash_table
@@ -42,6 +42,7 @@ from tidegate.state.join_state import (
     POSITION,
     RESULTS,
 )
+from tidegate.windows.arrivals import SEARCHES
 
 LOOK_FIRST, BY_SELECTIVITY, GIVEN_ORDER = range(3)  # of `many.way`: how a probe goes
 ITSELF = -1  # of `many.block`: the arrival is the latest of its combinations
@@ -59,7 +60,7 @@ def find(state, arrivals, work, many, stream, arrival, whom):
     """Collect the tuples with the key of the arrival; none if a stream has none."""
     progress = work.progress
     progress[FOUND] = progress[NEXT_FOUND] = progress[MATCHES] = 0
-    if arrivals.matchable[arrival]:
+    if arrivals.matchable[arrival] == SEARCHES:
         limiting_many.prepare(state, state.throttle, stream)
         code = arrivals.code[arrival]
         bucket = np.int64(hash_table.bucket_of(state.buckets, code))
@@ -324,7 +325,7 @@ def number_of_results(state, work, many, stream, time, whom):
 
 
 @step
-def emit(state, arrivals, work, many, output, stream, arrival, whom):
+def emit(state, shed, arrivals, work, many, output, stream, arrival, whom):
     """Write the results; False if the output is full before the last."""
     progress = work.progress
     time = arrivals.time[arrival]
@@ -332,7 +333,7 @@ def emit(state, arrivals, work, many, output, stream, arrival, whom):
     done = progress[MATCHES] == 0
     while not done and output.filled[RESULTS] < len(output.importance):
         if progress[NEXT_FOUND] == OPEN:
-            write_run(state, arrivals, work, many, output, stream, arrival)
+            write_run(state, shed, arrivals, work, many, output, stream, arrival, whom)
         elif next_block(state, work, many, stream, time, whom):
             progress[NEXT_FOUND] = OPEN
             for other in range(len(state.lanes)):
@@ -351,7 +352,7 @@ def innermost(state, stream):
 
 
 @part
-def write_run(state, arrivals, work, many, output, stream, arrival):
+def write_run(state, shed, arrivals, work, many, output, stream, arrival, whom):
     """Write the results that differ in the innermost stream only, as far as there is room."""
     inner = innermost(state, stream)
     begun = output.filled[RESULTS]
@@ -369,6 +370,10 @@ def write_run(state, arrivals, work, many, output, stream, arrival):
                 output.rows[other, begun + k] = row
     if state.gate[0].has_importance:
         weigh_run(state, arrivals, work, many, output, stream, arrival, count)
+    if shed is not None:
+        weighing_many.weigh(
+            state, shed, shed.samples, work, many, output, stream, inner, count, whom
+        )
     output.filled[RESULTS] = begun + count
     many.digit[inner] = begin + count
     if many.digit[inner] == many.ranges[inner, END]:

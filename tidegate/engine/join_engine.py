@@ -26,13 +26,17 @@ from tidegate.columns.intake import to_arrow
 from tidegate.columns.payload import Payload
 from tidegate.columns.storage import declared, empty_table
 from tidegate.compiled.scratch import Scratch, borrowed
-from tidegate.driver import admission, arrival, in_order, instant, leaving
-from tidegate.engine import snapshot, snapshot_checks
+from tidegate.driver import admission, arrival, in_order, in_order_many, instant, leaving
+from tidegate.engine import resizing, snapshot, snapshot_checks
 from tidegate.engine.examples import row_of
 from tidegate.engine.guard import Call, Guard
+from tidegate.engine.indexing import IndexWatch, is_open
 from tidegate.engine.probes import probe_of
 from tidegate.engine.replay import replay
 from tidegate.engine.results import Results
+from tidegate.engine.sample_checks import check_sample
+from tidegate.engine.searching import shares_of, with_search
+from tidegate.engine.snapshot import Saved
 from tidegate.engine.throttling import check_cpu, check_fuel, fuel_of, is_fuel, throttle_stats
 from tidegate.estimators import frequency
 from tidegate.estimators.importance import of_ones
@@ -43,7 +47,6 @@ from tidegate.loss.sentinel import Sentinel
 from tidegate.shed import recipes
 from tidegate.shed.shed_records import BY_AGE
 from tidegate.spec import Equal, JoinSpec, TidegateError
-from tidegate.spec.policy import is_sampling
 from tidegate.state import arrays, byte_budget, join_state, shed_arrays, throttle_arrays
 from tidegate.state.join_state import (
     ALL_AGES,
@@ -65,16 +68,12 @@ SLACK, SLACK_IN_TUPLES = 1 / 2, 1 / 3
 
 def check_supported(spec: JoinSpec) -> None:
     """An error if this version cannot run such a join."""
-    if is_sampling(spec.policy_choice) and len(spec.streams) != 2:
-        raise TidegateError(
-            f"policy {spec.policy_choice.name!r} samples joins of two streams, and streams "
-            f"{spec.streams!r} are {len(spec.streams)}; give another policy"
-        )
+    check_sample(spec)
     if len(spec.streams) > 2 and spec.memory is not None:
         recipes.check_for_many(spec.policy_choice)
     check_cpu(spec)
     sentinel.check(spec)
-    recipes.recipe_of(spec.policy_choice)
+    recipes.recipe_of(spec.policy_choice, len(spec.streams))
 
 
 class JoinEngine:
@@ -131,6 +130,8 @@ class JoinEngine:
         self._bytes_peak = 0
         # Which arrays were weighed last, and their bytes.
         self._weighed: tuple[Any, Any, bool] | None = None
+        self._searches = shares_of(spec)
+        self._index_watch = IndexWatch(spec) if is_open(spec) else None
         self._arrays_bytes = 0
         self._fuel = fuel_of(spec)
         self._guard = Guard()
@@ -241,6 +242,7 @@ class JoinEngine:
                 # What may still be undone is not given out.
                 yield from list(pieces) if binding.may_raise else pieces
             self._settle()
+            self._choose_indexes()
             if self._ledger is not None:
                 self._ledger.end()
             self._bytes_peak = max(self._bytes_peak, self._bytes_now())
@@ -257,9 +259,8 @@ class JoinEngine:
             yield
         except Exception:
             if before is not None:
-                restored = JoinEngine.restore(before, self.spec).__dict__
-                kept = {"_guard": self._guard, "_examples": examples, "_ledger": self._ledger}
-                self.__dict__.update(restored | kept)
+                self._examples = examples
+                self._become(JoinEngine.restore(before, self.spec))
                 self._report_departures()
                 if self._ledger is not None:
                     self._ledger.forget_push()
@@ -368,6 +369,10 @@ class JoinEngine:
         sizes = [np.zeros(0, np.int64)]
         for stream in sorted(given):
             table, part = given[stream], encoded[stream]
+            flags = with_search(
+                part.matchable, self._searches, self.spec.seed, stream, self._rows_in[stream]
+            )
+            part = part._replace(matchable=flags)
             self._rows_in[stream] += table.num_rows
             kept = kept_rows(part)
             payload = self._payloads[stream]
@@ -479,7 +484,7 @@ class JoinEngine:
             capacity = arrays.larger_capacity(state, ahead, slot_limit(self._own))
         self._state = arrays.with_more_slots(state, capacity)
         if shed is not None:
-            self._shed = shed_arrays.with_more_slots(shed, self._state.notes)
+            self._shed = shed_arrays.with_more_slots(shed, self._state)
         self._count_arrays()
 
     def _share_out_places(self) -> None:
@@ -503,8 +508,11 @@ class JoinEngine:
         """The loop that serves this join."""
         if self.spec.ties == "instant":
             return instant.run
-        if self._shed is None and in_order.serves(self._state):
-            return in_order.run
+        if self._shed is None and self._searches is None:
+            if in_order.serves(self._state):
+                return in_order.run
+            if in_order_many.serves(self._state, self._probe.way):
+                return in_order_many.run
         return arrival.run
 
     def _candidates(self) -> dict[str, NDArray[Any]]:
@@ -542,6 +550,7 @@ class JoinEngine:
             ranges=bounds[1],
             block=np.zeros(2, np.int64),
             digit=np.zeros(streams, np.int64),
+            next=np.zeros(streams, np.int64),
             shares=np.zeros(len(self._state.slots) if told else 1, np.float64),
         )
 
@@ -572,6 +581,13 @@ class JoinEngine:
                     self._sentinel.moved(stream, self._addresses(line), settlement)
                 if len(settlement.moved):
                     self._state.slots.row[line()[settlement.moved]] = settlement.addresses
+
+    def _choose_indexes(self) -> None:
+        """Where the user leaves it open: other indexes, if they are much cheaper."""
+        if self._index_watch is not None:
+            better = self._index_watch.better(self._state)
+            if better is not None:
+                self._state = arrays.with_indexes(self._state, better)
 
     def _addresses(self, line: Callable[[], NDArray[np.int64]]) -> NDArray[np.int64]:
         """Of the payload rows of a line."""
@@ -617,7 +633,7 @@ class JoinEngine:
             "memory_bytes_peak": max(self._bytes_peak, self._bytes_now()),
         }
         if self._shed is not None and self._shed.samples is not None:
-            estimated, expected = self._shed.samples.sums.tolist()
+            estimated, expected, _ = self._shed.samples.sums.tolist()
             stats["rows_estimated"] = estimated
             counted = self._shed.rule[0].statistics == frequency.WINDOW
             equal = all(isinstance(predicate, Equal) for predicate in self.spec.predicates)
@@ -680,6 +696,8 @@ class JoinEngine:
             "time_unit": self._binding.time_unit,
             "fuel": self._fuel,
         }
+        if self._index_watch is not None:
+            counted["index"] = self._state.lanes.index.tolist()
         if self._ledger is not None:
             counted["ledger"] = self._ledger.saved()
         watched = (
@@ -702,16 +720,7 @@ class JoinEngine:
         with snapshot_checks.reading():
             saved = snapshot.load(blob, spec)
             engine = cls(saved.spec, saved.schemas)
-            engine._rows_in = saved.counted["rows_in"]
-            engine._rejected = [Counter(counts) for counts in saved.counted["rejected"]]
-            engine._bytes_peak = saved.counted["bytes_peak"]
-            engine._binding.restore_unit(saved.counted["time_unit"])
-            engine._refuel(saved.counted.get("fuel"))
-            engine._state, engine._shed = snapshot.refill(
-                engine._state, engine._shed, engine._binding, engine._payloads, saved
-            )
-            if engine._sentinel is not None:
-                saved_sentinel.refill(engine._sentinel, saved.sentinel, engine._state)
+            engine._refill(saved)
             if ledger is not None:
                 engine._ledger = ledgers.reopened(ledger, saved.spec, saved.counted.get("ledger"))
                 engine._report_departures()
@@ -719,6 +728,90 @@ class JoinEngine:
             engine._fit_budget(output)
             engine._departures(output)
             return engine
+
+    def _refill(self, saved: Saved) -> None:
+        """Put what was saved into this fresh engine."""
+        self._rows_in = saved.counted["rows_in"]
+        self._rejected = [Counter(counts) for counts in saved.counted["rejected"]]
+        self._bytes_peak = saved.counted["bytes_peak"]
+        self._binding.restore_unit(saved.counted["time_unit"])
+        self._refuel(saved.counted.get("fuel"))
+        self._state, self._shed = snapshot.refill(
+            self._state, self._shed, self._binding, self._payloads, saved
+        )
+        kinds = saved.counted.get("index")
+        if self._index_watch is not None and kinds is not None:
+            snapshot_checks.check_indexes(kinds, self.spec)
+            self._state = arrays.with_indexes(self._state, kinds)
+
+    def resize(self, memory: int | str) -> None:
+        """Go on with another budget, in the unit of the first.
+
+        A smaller one sheds at once, by the policy, and counts what goes as evicted; a larger one is
+        room. `spec.memory` is the budget in force. To be called between two pushes: it costs about
+        as much as a snapshot and its restore.
+
+        >>> import pyarrow as pa, tidegate as tg
+        >>> spec = tg.JoinSpec(on="k", time="t", within=9, memory=4, policy="recent")
+        >>> engine = tg.JoinEngine(spec)
+        >>> _ = engine.push({"left": pa.table({"t": [1, 2, 3, 4], "k": [1, 2, 3, 4]})})
+        >>> engine.resize(2)
+        >>> engine.stats()["memory_rows"], engine.stats()["evicted"], engine.spec.memory
+        (2, 2, 2)
+        """
+        with self._guard.using() as call:
+            spec = resizing.resized_spec(self.spec, memory)
+            if self._ledger is not None:
+                raise TidegateError(
+                    "this engine writes what it loses into a ledger, and its budget cannot change "
+                    "so far; give it no ledger"
+                )
+            if spec.memory == self.spec.memory:
+                return
+            fresh = self._empty(spec)  # refuses a budget that is too small
+            assert self._shed is not None
+            assert fresh._shed is not None
+            call.changes = True
+            crowded = resizing.crowded_by_monitors(self._shed, fresh._shed.curve.watch.limit)
+            if len(crowded):
+                same = self._empty(self.spec)
+                same._refill(resizing.without_monitors(self._saved(), crowded))
+                self._become(same)
+            part = 1.0
+            while not self._resized_into(fresh, part):
+                fresh, part = self._empty(spec), part * resizing.TRY_LESS
+            self._become(fresh)
+
+    def _empty(self, spec: JoinSpec) -> JoinEngine:
+        """An engine for the streams of this one."""
+        known = zip(spec.streams, self._schemas, strict=True)
+        return JoinEngine(spec, {name: schema for name, schema in known if schema is not None})
+
+    def _saved(self) -> Saved:
+        return snapshot.load(self._dump(), self.spec)
+
+    def _become(self, other: JoinEngine) -> None:
+        kept = {name: getattr(self, name) for name in ("_guard", "_examples", "_probe", "_ledger")}
+        self.__dict__.update(other.__dict__ | kept)
+
+    def _resized_into(self, fresh: JoinEngine, part: float) -> bool:
+        """Shed, and fill an empty engine with what is left; False if that exceeds its budget."""
+        assert self._shed is not None
+        assert fresh._shed is not None
+        spec, by_bytes = fresh.spec, fresh.spec.memory_bytes is not None
+        with borrowed() as scratch:
+            output = self._results.room(scratch)
+            if by_bytes:
+                fixed = resizing.fixed_bytes(fresh._state, fresh._shed, self._shed)
+                resizing.shed_bytes(spec, self._state, self._shed, output, fixed, part)
+            else:
+                resizing.shed_tuples(spec, self._state, self._shed, output)
+            fresh._refill(resizing.fitted(self._saved(), spec, fresh._shed))
+            fits = not by_bytes or byte_budget.fits(spec, fresh._state, fresh._shed)
+            if fits or not fresh._state.pool[0].alive:
+                fresh._fit_budget(output)
+                return True
+        return False
 
 
 def _by_name(given: Any, what: str) -> Mapping[str, Any]:

@@ -13,9 +13,10 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from tidegate.engine import snapshot_checks
+from tidegate.engine import saved_exposure, saved_prospects, snapshot_checks
 from tidegate.estimators import frequency, hashes, match_rate, rare_keys
 from tidegate.shed import standing_patterns
+from tidegate.shed.sample_records import COVERED
 from tidegate.shed.shed_records import ARRIVAL_ORDER, VALUE, Shed
 from tidegate.state import join_state, shed_arrays
 from tidegate.state.join_state import State
@@ -24,6 +25,13 @@ from tidegate.windows.lifetime import NOT_CHARGED, NOT_INDEXED
 _MARK = {b"tidegate": b"learned"}
 _RULE = ("first", "begun", "faded", "quiet", "refresh", "until_plan", "instant", "statistics")
 _NEW = {"rule.instant"}  # version 3 was written without it at first; it means nothing for long
+# Places of levels and waits were other ones in early versions: these are learned again.
+_RECUT = {
+    f"rates.{name}"
+    for name in (
+        "trials", "hits", "old_hits", "level", "wait", "level_rate", "wait_rate", "wait_worth"
+    )
+}  # fmt: skip
 _QUEUE = (
     "scale", "seen", "now", "pace", "period", "period_seen", "arrived", "precedence", "factor"
 )  # fmt: skip
@@ -54,6 +62,9 @@ def _parts(shed: Shed) -> dict[str, Any]:
     if shed.rule[0].kind == VALUE:
         parts |= {f"importances.{name}": part for name, part in shed.importances._asdict().items()}
         parts |= {f"rates.{name}": getattr(shed.rates, name) for name in _RATES}
+    if shed.prospects is not None:
+        parts |= {f"importances.{name}": part for name, part in shed.importances._asdict().items()}
+        parts |= saved_prospects.learned(shed.prospects)
     if shed.samples is not None:
         parts |= {f"levels.{name}": shed.samples.levels[name] for name in _LEVELS}
         parts["samples.sums"] = shed.samples.sums
@@ -76,6 +87,8 @@ def _counted(shed: Shed) -> dict[str, Any]:
             parts[f"log.{stream}.{name}"] = _log_of(shed, stream)[name]
     if shed.rule[0].kind == VALUE:
         parts["rates.activity"] = _activity(shed, slice(fresh))
+    if shed.prospects is not None:
+        parts |= saved_prospects.of_keys(shed.prospects, fresh)
     return parts
 
 
@@ -122,11 +135,7 @@ def dump(shed: Shed, state: State) -> pa.Table:
     if _counts_keys(shed):
         parts |= _counted(shed)
     if shed.rule[0].kind == VALUE:
-        parts["exposed.slot"] = np.flatnonzero(shed.members.notes.monitor != NOT_CHARGED)
-        for name in ("moment", "seen"):
-            parts[f"exposed.{name}"] = shed.rates.exposed[name][parts["exposed.slot"]]
-        if len(shed.rates.aged) > 1:
-            parts["exposed.aged"] = shed.rates.aged[parts["exposed.slot"]]
+        parts |= saved_exposure.dump(shed)
     if shed.samples is not None:
         parts |= _sampled(shed, state)
     columns = {
@@ -151,42 +160,35 @@ def refill(shed: Shed, table: pa.Table, state: State, scale: int) -> Shed:
     for name, part in _parts(shed).items():
         if name not in saved and name in _NEW:
             continue
+        is_recut = name in _RECUT or name.startswith("importances.")
+        if is_recut and saved[name].size != part.size:
+            continue
         snapshot_checks.check_part(name, kinds[name], part)
         part[...] = saved[name].reshape(part.shape)
     line = join_state.alive_slots(state)
     line = line[shed.members.notes.monitor[line] != NOT_CHARGED]
     if _counts_keys(shed):
         snapshot_checks.check_counted(shed, kinds, saved, line)
-        shed = _recount(shed, saved, state, line)
+        if shed.prospects is not None:
+            saved_prospects.check_written(shed.prospects, kinds, saved)
+        shed = _recount(shed, saved, state, line, scale)
     elif shed.rule[0].keyed:
         _find_given(shed, state, line)
     if shed.rule[0].kind == ARRIVAL_ORDER:
         snapshot_checks.check_patterns(shed, line)
         standing_patterns.write_all(shed)
     if shed.rule[0].kind == VALUE:
-        _expose(shed, saved, line)
+        saved_exposure.refill(shed, saved, line, scale)
     if shed.samples is not None:
         _sample_again(shed, saved, line)
     if scale != 1:
         _rescale(shed, state, scale)
     snapshot_checks.check_learned(shed, state, line, statistics)
+    if shed.prospects is not None:
+        saved_prospects.check(shed.prospects, np.unique(shed.members.key[line]))
+    if shed.rule[0].kind == VALUE:
+        saved_exposure.check(shed, line)
     return shed_arrays.stand_again(shed, line)
-
-
-def _expose(shed: Shed, saved: dict[str, Any], line: Any) -> None:
-    """Up to where the trials of members are counted; until version 3 as one array."""
-    slots, rates = np.sort(line), shed.rates
-    snapshot_checks.require(np.array_equal(saved["exposed.slot"], slots), "slots are missing")
-    if "exposed" in saved:
-        seen, moment, aged = saved["exposed"].reshape(-1, 3).T
-        rates.trials[...] += saved["rates.old_trials"].astype(np.int64).reshape(rates.trials.shape)
-    else:
-        seen, moment = saved["exposed.seen"], saved["exposed.moment"]
-        aged = saved.get("exposed.aged", moment)
-    rates.exposed["moment"][slots] = moment
-    rates.exposed["seen"][slots] = seen.astype(np.int64) & 0xFFFFFFFF
-    if len(rates.aged) > 1:
-        rates.aged[slots] = aged
 
 
 def _sample_again(shed: Shed, saved: dict[str, Any], line: Any) -> None:
@@ -210,6 +212,7 @@ def _rescale(shed: Shed, state: State, scale: int) -> None:
     shed.rule["faded"] *= scale
     if shed.samples is not None and state.lanes.is_time_window.any():
         shed.samples.levels["reviewed"] *= scale
+        shed.samples.sums[COVERED] *= scale
     valued = shed.rule[0].kind == VALUE
     for stream in range(len(shed.queues)):
         if state.lanes[stream].is_time_window:
@@ -217,16 +220,13 @@ def _rescale(shed: Shed, state: State, scale: int) -> None:
             shed.queues["period"][stream] *= scale
             shed.frequency.log["moment"][stream] *= scale
             if valued:
-                notes = shed.members.notes
-                its = (notes.monitor != NOT_CHARGED) & (notes.stream == stream)
-                if len(shed.rates.aged) > 1:
-                    shed.rates.aged[np.flatnonzero(its)] *= scale
-    if valued and shed.rates.span[1] >= 0:
-        activity, clock = shed.rates.activity, shed.rates.clock
-        for moments in (activity["last"], activity["before"]):
-            moments[moments != match_rate.NEVER] *= scale
-        clock[[match_rate.NOW, match_rate.REFRESHED]] *= scale
-        shed.rates.exposed["moment"] *= scale
+                saved_exposure.rescale_ages(shed, stream, scale)
+    if shed.prospects is not None and shed.prospects.span[1]:
+        saved_prospects.rescale(shed.prospects, scale)
+    if valued:
+        shed.shadows.shadow["time"] *= scale
+    if valued and shed.rates.span[match_rate.CLOCK_OF] >= 0:
+        saved_exposure.rescale_moments(shed, scale)
 
 
 def _find_given(shed: Shed, state: State, line: Any) -> None:
@@ -240,7 +240,7 @@ def _find_given(shed: Shed, state: State, line: Any) -> None:
         shed.members.key[slot] = key
 
 
-def _recount(shed: Shed, saved: dict[str, Any], state: State, line: Any) -> Shed:
+def _recount(shed: Shed, saved: dict[str, Any], state: State, line: Any, scale: int) -> Shed:
     """Give the keys of members a record and all others a line among the rare ones.
 
     A key whose code is another than before (a stream has shown its columns, and with them that
@@ -268,8 +268,13 @@ def _recount(shed: Shed, saved: dict[str, Any], state: State, line: Any) -> Shed
     book.keys.references[: len(old) + 1] = np.bincount(renumbered[numbers], minlength=len(old) + 1)
     book.counts[new] = counts[old]
     if shed.rule[0].kind == VALUE:
-        last, before = saved["rates.activity"].reshape(-1, 2)[old].T
+        last, before = saved_exposure.in_short(
+            shed, saved["rates.activity"].reshape(-1, 2)[old], scale
+        ).T
         shed.rates.activity["last"][new], shed.rates.activity["before"][new] = last, before
+    if shed.prospects is not None:
+        saved_prospects.refill(shed.prospects, saved, old, new)
+        saved_prospects.count_held(shed, line)
     marks, tallies, lines = _rare_of(saved, has_member, counts)
     is_same = bool((codes[old] == fresh[1:]).all())
     if is_same:

@@ -16,6 +16,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from tidegate.binding.spec_records import INDEX_CODES
 from tidegate.compiled.layout import Records
 from tidegate.estimators import frequency, match_rate
 from tidegate.shed import learning
@@ -74,6 +75,17 @@ def check_head(about: Mapping[str, Any], tables: int, is_learned: bool, spec: Jo
     numbers += [count for reasons in rejected for count in reasons.values()]
     require(len(counted["rows_in"]) == len(rejected) == len(spec.streams), "streams are missing")
     require(all(type(n) is int and 0 <= n < 2**63 for n in numbers), "a count is not a count")
+
+
+def check_indexes(kinds: Any, spec: JoinSpec) -> None:
+    """What the windows of a join are searched by, where the join may choose."""
+    known = [INDEX_CODES[kind] for kind in ("nested-loop", "btree", "ttree")]
+    require(
+        isinstance(kinds, list)
+        and len(kinds) == len(spec.streams)
+        and all(type(kind) is int and kind in known for kind in kinds),
+        f"its indexes are {kinds!r}",
+    )
 
 
 def check_table(table: pa.Table, notes: Mapping[str, Any]) -> None:
@@ -152,21 +164,21 @@ def check_line(state: State, stream: int, line: NDArray[np.int64], late: NDArray
     require(not late.any() or (state.gate[0].takes_late and lane.is_time_window), "tuples are late")
     if state.pool[0].tracked:
         order = notes.order[line]
-        require(_rises(order) and _within(order, 0, int(state.gate[0].order)), "its order is lost")
+        require(_rises(order) and within(order, 0, int(state.gate[0].order)), "its order is lost")
     if lane.is_time_window:
         times = state.slots.time[line[~late]]
         require((np.diff(times) >= 0).all(), "its order is lost")
     else:
         number = state.numbers[line]
         require(_rises(number), "its order is lost")
-        require(_within(number, int(lane.taken - lane.window), int(lane.taken)), "a tuple is dead")
+        require(within(number, int(lane.taken - lane.window), int(lane.taken)), "a tuple is dead")
 
 
 def _rises(numbers: NDArray[np.int64]) -> bool:
     return bool((numbers[1:] > numbers[:-1]).all())
 
 
-def _within(numbers: NDArray[Any], first: int, end: int) -> bool:
+def within(numbers: NDArray[Any], first: int, end: int) -> bool:
     return not len(numbers) or (first <= int(numbers.min()) and int(numbers.max()) < end)
 
 
@@ -186,7 +198,7 @@ def check_learned(shed: Shed, state: State, line: NDArray[np.int64], statistics:
     require(rule.begun in (0, 1) and rule.quiet >= 0, "a count is negative")
     require(np.array_equal(queues.seen, state.lanes.taken), "its counts of rows do not add up")
     require((np.abs(queues.now) < FAR).all(), "a time is out of range")
-    require((queues.pace >= 0).all() and _within(queues.precedence, 0, 2), "a share is wrong")
+    require((queues.pace >= 0).all() and within(queues.precedence, 0, 2), "a share is wrong")
     for name in ("scale", "arrived", "factor"):
         require(np.isfinite(queues[name]).all() and (queues[name] >= 0).all(), "a share is wrong")
     require((queues.scale > 0).all(), "a share is wrong")
@@ -195,12 +207,12 @@ def check_learned(shed: Shed, state: State, line: NDArray[np.int64], statistics:
     if rule.watched:
         _check_monitors(shed, line)
     if rule.kind == VALUE:
-        _check_rates(shed, line)
+        _check_rates(shed)
 
 
 def check_monitors(monitors: NDArray[np.int32]) -> None:
     """Every retained tuple is charged to an account."""
-    require(_within(monitors, ORDINARY, 2**15), "a monitor is out of range")
+    require(within(monitors, ORDINARY, 2**15), "a monitor is out of range")
 
 
 def _check_members(shed: Shed, state: State, line: NDArray[np.int64]) -> None:
@@ -228,7 +240,7 @@ def _check_monitors(shed: Shed, line: NDArray[np.int64]) -> None:
     notes, curve = shed.members.notes[line], shed.curve
     for stream, watch in enumerate(curve.watch):
         monitors = notes.monitor[notes.stream == stream]
-        require(_within(monitors, ORDINARY, curve.busy.shape[1]), "a monitor is out of range")
+        require(within(monitors, ORDINARY, curve.busy.shape[1]), "a monitor is out of range")
         busy = np.bincount(monitors[monitors >= 0], minlength=curve.busy.shape[1])
         require(np.array_equal(curve.busy[stream], busy), "its monitors do not add up")
         require(watch.alive == busy.sum() and watch.waited >= 0, "its monitors do not add up")
@@ -242,7 +254,7 @@ def check_patterns(shed: Shed, line: NDArray[np.int64]) -> None:
     for table in (tables.results, tables.retained, tables.halved):
         require(np.isfinite(table).all() and (table >= 0).all(), "a count is negative")
     places, streams = shed.members.key[line], shed.members.notes.stream[line]
-    require(_within(places, 0, len(tables.results)), "a pattern is out of range")
+    require(within(places, 0, len(tables.results)), "a pattern is out of range")
     require((tables.retained[places, streams] > 0).all(), "a pattern was never retained")
     older = shed.members.priority[line]
     require(((older >= 0) & (older <= tables.halved[places, streams])).all(), "a count is wrong")
@@ -262,7 +274,7 @@ def check_counted(
     require(keys > 0 and len(saved["keys.next_free"]) == keys, "its keys do not add up")
     require(np.isfinite(counts).all() and (counts >= 0).all(), "a count is negative")
     require(not counts[frequency.NO_KEY].any(), "what matches nothing was counted")
-    require(_within(shed.members.key[line], 0, keys), "a key is out of range")
+    require(within(shed.members.key[line], 0, keys), "a key is out of range")
     if shed.rule[0].kind == VALUE:
         require(saved["rates.activity"].shape == (2 * keys,), "its keys do not add up")
     numbered = "rare.marks" not in saved  # version 3: lines of logs name keys by number
@@ -270,7 +282,7 @@ def check_counted(
         moments, name = saved[f"log.{stream}.moment"], "key" if numbered else "mark"
         lines = saved[f"log.{stream}.{name}"]
         require(len(moments) == len(lines), "its log does not add up")
-        require(not numbered or _within(lines, 0, keys), "a key is out of range")
+        require(not numbered or within(lines, 0, keys), "a key is out of range")
     if not numbered:
         marks, room = saved["rare.marks"], int(saved["rare.lines"][0])
         check_part("rare.marks", kinds["rare.marks"], book.marks)
@@ -281,7 +293,7 @@ def check_counted(
         require(4 * len(marks) <= 3 * room and room <= max(2, most), "it has too many rare keys")
 
 
-def _check_rates(shed: Shed, line: NDArray[np.int64]) -> None:
+def _check_rates(shed: Shed) -> None:
     rates = shed.rates
     for part in (rates.trials, rates.hits):
         require((part >= 0).all(), "a count is negative")
@@ -292,13 +304,3 @@ def _check_rates(shed: Shed, line: NDArray[np.int64]) -> None:
     require(abs(now) < FAR and now >= rates.clock[match_rate.REFRESHED], "a time is out of range")
     require(1 <= rates.clock[match_rate.HURRY] <= learning.MOST_HURRY, "a rate is wrong")
     require(rates.clock[match_rate.UNFITTED] >= 0, "a count is negative")
-    activity = rates.activity
-    latest = np.maximum(activity["last"], activity["before"])
-    require((latest <= now).all(), "a time is out of range")
-    # What matches nothing is exposed to nothing; its slot has the numbers of an earlier tuple.
-    line = line[shed.members.key[line] != frequency.NO_KEY]
-    waits, newest = rates.exposed["moment"][line], shed.queues.now[shed.members.notes.stream[line]]
-    require(((waits <= now) & (waits > now - FAR)).all(), "a time is out of range")
-    ages = rates.aged[line] if len(rates.aged) > 1 else waits
-    young = (ages >= shed.members.born[line]) & (ages <= newest)
-    require(young.all(), "a time is out of range")

@@ -14,7 +14,7 @@ from tidegate.throttle.throttle_records import Throttle
 
 def check_cpu(spec: JoinSpec) -> None:
     """An error if this version cannot run such a join under its CPU budget."""
-    if spec.cpu is None:
+    if spec.cpu is None or not spec.cpu.has_fuel:
         return
     if spec.ties != "arrival":
         raise TidegateError(
@@ -47,7 +47,9 @@ def fuel_of(spec: JoinSpec) -> float | None:
 
 def is_fuel(spec: JoinSpec, fuel: Any) -> bool:
     """Can a push of such a join be granted this?"""
-    granted = spec.cpu is not None and spec.cpu.comparisons_per_second is None
+    if spec.cpu is None or not spec.cpu.has_fuel:
+        return False
+    granted = spec.cpu.comparisons_per_second is None
     return granted and type(fuel) in (int, float) and 0 <= fuel < math.inf
 
 

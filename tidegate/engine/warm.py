@@ -79,7 +79,7 @@ def join_cases() -> list[Case]:
         for ties in ("instant", "arrival"):
             words = ["many", "budget" if budget else "exact", ties]
             cases.append(Case(", ".join(words), run_many, {"budget": budget, "ties": ties}))
-    for policy in ("uniform", "arrival-order"):
+    for policy in ("uniform", "arrival-order", "value"):
         cases.append(Case(policy, run_policy, {"policy": policy, "budget": True}))
     cases.sort(key=lambda case: not case.options["budget"])
     return [*cases, Case("exact in order", run_in_order, {}), Case("columns", run_columns, {})]
@@ -152,15 +152,18 @@ def run_policy(policy: str, budget: bool) -> None:
     spec = JoinSpec(
         on="k", time="t", within=100, lateness=5, memory=50, policy=policy, importance="importance"
     )
-    _push_in_pieces(spec)
-    _push_in_pieces(spec.replace(memory="2 MB"))
-    if policy == "arrival-order":
+    if policy != "value":  # with two streams it has the types of most others
+        _push_in_pieces(spec)
+        _push_in_pieces(spec.replace(memory="2 MB"))
+    if policy != "uniform":
         _push_in_pieces(spec.replace(streams=("left", "right", "third"), split="even"))
 
 
 def run_in_order() -> None:
     """The loop for exact joins whose tuples leave in the order in which they came."""
-    _push_in_pieces(JoinSpec(on="k", time="t", within=100))
+    spec = JoinSpec(on="k", time="t", within=100)
+    _push_in_pieces(spec)
+    _push_in_pieces(spec.replace(streams=("left", "right", "third")))
 
 
 def _near(a: float, b: float) -> bool:

@@ -34,6 +34,7 @@ COLOURS: dict[str, str] = {
     "simpprob": "#0ca678",
     "age": "#2b8a3e",
     "age (learned)": "#82c91e",
+    "arrival-order": "#5c940d",
     "output": "#495057",
     "prob": "#f08c00",
     "simp": "#a0673a",

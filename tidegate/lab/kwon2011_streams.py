@@ -87,7 +87,7 @@ def _occurring(
     lengths: Integers, distinct: int | None, generator: np.random.Generator
 ) -> NDArray[np.intp]:
     """The orders that occur, longest first: all, or so many of each length as its share says."""
-    if distinct is None:
+    if distinct is None or distinct >= len(lengths):
         return np.arange(len(lengths))
     streams = int(lengths.max())
     wanted = distinct * np.bincount(lengths, minlength=streams + 1) / len(lengths)

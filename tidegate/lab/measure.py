@@ -1,7 +1,8 @@
 """One configuration becomes one measurement.
 
-Law: only public names of the package are used, so that what the lab shows is what a user gets. The
-streams of neighbouring configurations are made once.
+Law: only public names of the package are used, so that what the lab shows is what a user gets; but
+results of many streams are counted and not written (`engine.counting`), since nobody could hold
+them. The streams of neighbouring configurations are made once.
 """
 
 from __future__ import annotations
@@ -17,21 +18,27 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 import tidegate as tg
-from tidegate.lab import paper_streams
+from tidegate.engine.counting import count_results
+from tidegate.lab import families, kwon2011_streams, paper_streams
 from tidegate.lab.configuration import EXACT, OPTIMUM, Configuration
 from tidegate.lab.datasets import recorded_streams
-from tidegate.lab.sampling_error import aggregation_error
+from tidegate.lab.sampling_error import aggregation_error, average
 from tidegate.spec import TidegateError
 
 RECORDED = "recorded"
-VALUED = "valued_streams"  # those with a column to aggregate
+RECORDED_MANY = "recorded_many"  # of `kwon2011_streams`
+TRAVELLING = "travelling_keys"
+VALUED = ("valued_streams", "valued_age_streams")  # those with a column to aggregate
 SOURCES: Mapping[str, Callable[..., dict[str, pa.Table]]] = {
     "keyed_streams": paper_streams.keyed_streams,
     "age_streams": paper_streams.age_streams,
     "frequency_streams": paper_streams.frequency_streams,
-    VALUED: paper_streams.valued_streams,
+    "valued_streams": paper_streams.valued_streams,
+    "valued_age_streams": paper_streams.valued_age_streams,
     "scripted_streams": paper_streams.scripted_streams,
     "wan_trace": paper_streams.wan_trace,
+    TRAVELLING: kwon2011_streams.travelling_keys,
+    "family_streams": families.family_streams,
 }
 
 Measurement = dict[str, float]
@@ -39,7 +46,7 @@ Measurement = dict[str, float]
 # What a measurement holds, in the order of the stored columns.
 MEASURED = (
     "size", "importance", "size_total", "importance_total", "memory_rows", "memory_rows_peak",
-    "seconds", "aggregation_error",
+    "seconds", "aggregation_error", "average",
 )  # fmt: skip
 
 
@@ -55,6 +62,8 @@ def measure(configuration: Configuration, folder: str = "") -> Measurement:
     if configuration.policy == OPTIMUM:
         return _optimum(streams, spec, configuration, budget)
     _warm_up(streams, spec, configuration)
+    if configuration.source in (TRAVELLING, RECORDED_MANY):
+        return _count(streams, spec, budget)
     began = time.perf_counter()
     result = tg.join(streams, spec)
     seconds = time.perf_counter() - began
@@ -69,16 +78,36 @@ def measure(configuration: Configuration, folder: str = "") -> Measurement:
         "memory_rows_peak": stats["memory_rows_peak"],
         "seconds": seconds,
         "aggregation_error": _error(configuration, result.table, spec, folder),
+        "average": average(counted),
+    }
+
+
+def _count(streams: Mapping[str, pa.Table], spec: tg.JoinSpec, budget: int | None) -> Measurement:
+    began = time.perf_counter()
+    stats = count_results(streams, spec)
+    seconds = time.perf_counter() - began
+    return {
+        "size": stats["rows_out"],
+        "importance": stats["importance_out"],
+        "size_total": stats["rows_out"],
+        "importance_total": stats["importance_out"],
+        "memory_rows": -1.0 if budget is None else budget,
+        "memory_rows_peak": stats["memory_rows_peak"],
+        "seconds": seconds,
+        "aggregation_error": -1.0,
+        "average": float("nan"),
     }
 
 
 def _error(configuration: Configuration, found: pa.Table, spec: tg.JoinSpec, folder: str) -> float:
     """Of a windowed average over the results, where the streams have a column for it."""
-    if configuration.source != VALUED:
+    if configuration.source not in VALUED:
         return -1.0
     options = {name: value for name, value in configuration.spec.items() if name != "split"}
     text, seed = _text(configuration), configuration.seed
-    exact = _exact_results(VALUED, text, seed, folder, json.dumps(options, sort_keys=True))
+    exact = _exact_results(
+        configuration.source, text, seed, folder, json.dumps(options, sort_keys=True)
+    )
     return aggregation_error(exact, found, _time_names(spec), configuration.count_from or 0)
 
 
@@ -111,6 +140,8 @@ def _streams(source: str, arguments: str, seed: int, folder: str) -> dict[str, p
     chosen = json.loads(arguments)
     if source == RECORDED:
         return recorded_streams(chosen["name"], folder, chosen.get("rows"))
+    if source == RECORDED_MANY:
+        return dict(kwon2011_streams.recorded_streams(chosen["name"], folder))
     return SOURCES[source](seed=seed, **chosen)
 
 
@@ -198,16 +229,21 @@ def _optimum(
     began = time.perf_counter()
     best = compute(streams, spec, **({} if start is None else {"weights": weights}))
     seconds = time.perf_counter() - began
-    counted = _counted(_gained(streams, spec, best), spec, start)
+    size, importance = best.size, best.importance
+    if start is not None:
+        counted = _counted(_gained(streams, spec, best), spec, start)
+        size = counted.num_rows
+        importance = pc.sum(counted["_importance"], min_count=0).as_py() or 0.0
     return {
-        "size": counted.num_rows,
-        "importance": pc.sum(counted["_importance"], min_count=0).as_py() or 0.0,
+        "size": size,
+        "importance": importance,
         "size_total": best.size,
         "importance_total": best.importance,
         "memory_rows": budget,
         "memory_rows_peak": budget,
         "seconds": seconds,
         "aggregation_error": -1.0,
+        "average": average(counted),
     }
 
 

@@ -166,9 +166,32 @@ def valued_streams(
     valued: str,
     spread: float,
     mean: float = 100.0,
+    rise: float = 0.0,
 ) -> dict[str, pa.Table]:
-    """The same with a normal column `x` on one of the streams (srivastava2004, section 6.2.4)."""
+    """The same with a normal column `x` on one of the streams (srivastava2004, section 6.2.4).
+
+    Its mean rises by the share `rise` from the most frequent key of `s1` to the rarest.
+    """
     streams = frequency_streams(skew, tuples, seed, correlation=correlation)
+    streams = _with_values(streams, seed, valued, spread, mean)
+    if rise:
+        table = streams[valued]
+        key = table["key"].to_numpy()
+        x = table["x"].to_numpy() + mean * rise * key / max(1, key.max())
+        streams[valued] = table.set_column(table.column_names.index("x"), "x", pa.array(x))
+    return streams
+
+
+def valued_age_streams(
+    shape: AgeCurve, tuples: int, seed: int, *, valued: str, spread: float, mean: float = 100.0
+) -> dict[str, pa.Table]:
+    """`age_streams` with such a column."""
+    return _with_values(age_streams(shape, tuples, seed), seed, valued, spread, mean)
+
+
+def _with_values(
+    streams: dict[str, pa.Table], seed: int, valued: str, spread: float, mean: float
+) -> dict[str, pa.Table]:
     generator = np.random.default_rng([seed, 1])
     x = generator.normal(mean, spread, streams[valued].num_rows)
     return streams | {valued: streams[valued].append_column("x", pa.array(x))}

@@ -32,6 +32,16 @@ def aggregation_error(
     return float(error[known].mean())
 
 
+def average(found: pa.Table) -> float:
+    """The average of column x over all results, of `importance` of the first stream where there is
+    no x, by their weights where they have some; NaN where there is nothing to take it of."""
+    name = next((each for each in ("x", "importance") if each in found.column_names), None)
+    if name is None or found.num_rows == 0:
+        return float("nan")
+    weights = found["_weight"].to_numpy() if "_weight" in found.column_names else None
+    return float(np.average(found[name].to_numpy(), weights=weights))
+
+
 def _moments(table: pa.Table, times: tuple[str, str]) -> NDArray[np.int64]:
     """When each result came: the later of its tuples' times."""
     first, second = (table[name].to_numpy() for name in times)

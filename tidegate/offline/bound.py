@@ -20,6 +20,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tidegate.engine import to_arrow
+from tidegate.engine.counting import count_results
 from tidegate.offline.instance import Account, instance_of
 from tidegate.spec import JoinSpec
 
@@ -37,6 +39,9 @@ def upper_bound(
 ) -> float:
     """No schedule under the memory of `spec` reaches more than this.
 
+    With more than two streams it is the exact result: what a cell of memory earns then depends on
+    who holds the others, and no rent says that.
+
     Example
     -------
     >>> import pyarrow as pa, tidegate as tg
@@ -46,8 +51,16 @@ def upper_bound(
     >>> round(upper_bound({"left": left, "right": right}, spec), 3)
     1.0
     """
+    if len(spec.streams) > 2:
+        return _exact(streams, spec, objective)
     instance = instance_of(streams, spec, objective)
     return instance.free.gain + sum(account_bound(a, rounds) for a in instance.accounts)
+
+
+def _exact(streams: Mapping[str, Any], spec: JoinSpec, objective: str) -> float:
+    tables = {name: to_arrow(streams[name], name) for name in streams}
+    stats = count_results(tables, spec.replace(memory=None, split="auto", policy="auto"))
+    return float(stats["rows_out" if objective == "size" else "importance_out"])
 
 
 def account_bound(account: Account, rounds: int = ROUNDS) -> float:

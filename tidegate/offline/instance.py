@@ -159,7 +159,8 @@ def _check(spec: JoinSpec, tables: Mapping[str, pa.Table], streams: Mapping[str,
         )
     if len(spec.streams) != 2:
         raise TidegateError(
-            f"streams {spec.streams!r} are {len(spec.streams)}; the optimum is known for two"
+            f"streams {spec.streams!r} are {len(spec.streams)}; the optimum is known for two, and "
+            "for more the exact join (memory=None) is an upper bound"
         )
     if spec.memory_bytes is not None:
         raise TidegateError(

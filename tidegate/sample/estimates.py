@@ -15,9 +15,8 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from tidegate.columns.intake import to_arrow
-from tidegate.sample import sums
+from tidegate.sample import sums, tags
 from tidegate.sample.aggregate import AVG, COUNT, Aggregate, parse
-from tidegate.sample.tags import tags_of
 from tidegate.spec import TidegateError
 from tidegate.spec.units import Window, parse_window
 
@@ -137,7 +136,7 @@ def _answer(
     check_columns(table.column_names, wanted, groups, times)
     weights = _weights(table)
     numbers = _numbers(table, wanted)
-    keys = {name: table.column(name) for name in groups}
+    keys: dict[str, Any] = {name: table.column(name) for name in groups}
     if stretch is not None:
         keys[START] = _starts([table.column(name) for name in times], stretch)
     counted = ~np.isnan(numbers)
@@ -212,26 +211,27 @@ def _totals(
     counted: NDArray[np.bool_],
 ) -> pa.Table:
     """The sums of each group over its clusters."""
-    ones = counted.astype(np.float64)
-    rows = {
-        "rows": ones,
-        "certain": ones * (weights == 1.0),
-        "a1": weights * ones,
-        "b1": ones,
-        "ax": weights * numbers,
-        "bx": numbers,
-    }
-    names = list(keys)
-    tags = np.where(weights == 1.0, -1.0, tags_of(weights))
-    table = pa.table({**keys, _TAG: tags, **rows}).filter(pa.array(counted))
-    by_cluster = table.group_by([*names, _TAG]).aggregate([(name, "sum") for name in rows])
-    parts = [by_cluster.column(f"{name}_sum").to_numpy() for name in rows]
-    terms = sums.cluster_terms(*parts)
-    terms["clusters"] = terms["clusters"] * (by_cluster.column(_TAG).to_numpy() >= 0)
+    names, pieces = list(keys), []
+    for entry in _entries(weights):
+        chosen = np.flatnonzero(entry.present & counted)
+        parts = sums.row_parts(weights, numbers, entry, np.where)
+        rows = {name: column.take(pa.array(chosen)) for name, column in keys.items()}
+        added = {name: part[chosen] for name, part in zip(sums.PARTS, parts, strict=True)}
+        pieces.append(pa.table({**rows, _TAG: entry.key[chosen], **added}))
+    table = pa.concat_tables(pieces).group_by([*names, _TAG])
+    by_cluster = table.aggregate([(name, "sum") for name in sums.PARTS])
+    part = {name: by_cluster.column(f"{name}_sum").to_numpy() for name in sums.PARTS}
+    terms = sums.cluster_terms(part, by_cluster.column(_TAG).to_numpy(), np.floor, np.where)
     groups = pa.table({name: by_cluster.column(name) for name in names} | terms)
     if names or groups.num_rows:
         return groups.group_by(names).aggregate([(name, "sum") for name in terms])
     return pa.table({f"{name}_sum": [0.0] for name in terms})
+
+
+def _entries(weights: NDArray[np.float64]) -> list[tags.Entry]:
+    bits = tags.bits_of(tags.significand_of(weights))
+    layouts = np.unique(tags.layout_of(bits[weights > 1.0]))
+    return tags.entries(weights, bits, np.floor, np.where, layouts)
 
 
 def _table(

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from tidegate.sample import sums
+from tidegate.sample import sums, tags
 from tidegate.sample.aggregate import COUNT, Aggregate
 from tidegate.sample.estimates import (
     EXACT,
@@ -21,12 +21,12 @@ from tidegate.sample.estimates import (
     name_of,
     not_a_number,
 )
-from tidegate.sample.tags import tag_within
 from tidegate.spec import TidegateError
 from tidegate.spec.units import Window
 
 _NUMBERS = ("tinyint", "smallint", "int", "bigint", "float", "double", "decimal", "boolean")
 _PART, _TAG, _STRETCH = "_tidegate_part_", "_tidegate_tag", "_tidegate_stretch"
+_ENTRY = "_tidegate_entry"
 
 
 def estimate_frame(
@@ -48,24 +48,17 @@ def estimate_frame(
         number = f.lit(1.0)
     elif wanted.column is not None:
         is_counted = is_counted & ~f.isnan(number)
-    rows = {
-        "rows": f.lit(1.0),
-        "certain": f.when(weight == 1.0, 1.0).otherwise(0.0),
-        "a1": weight,
-        "b1": f.lit(1.0),
-        "ax": weight * number,
-        "bx": number,
-    }
     keys = [f.col(_quoted(name)) for name in groups]
     if stretch is not None:
         keys.append(_stretch_of(frame, stretch, times))
     by_cluster = (
         frame.where(is_counted)
-        .groupBy(*keys, _tag(weight).alias(_TAG))
-        .agg(*[f.sum(part).alias(_PART + name) for name, part in rows.items()])
+        .withColumn(_ENTRY, f.explode(_entries(weight, number)))
+        .groupBy(*keys, f.col(f"{_ENTRY}.key").alias(_TAG))
+        .agg(*[f.sum(f"{_ENTRY}.{name}").alias(_PART + name) for name in sums.PARTS])
     )
-    terms = sums.cluster_terms(*[f.col(_PART + name) for name in rows])
-    terms["clusters"] = f.when(f.col(_TAG) >= 0.0, 1.0).otherwise(0.0)
+    part = {name: f.col(_PART + name) for name in sums.PARTS}
+    terms = sums.cluster_terms(part, f.col(_TAG), f.floor, _where)
     again = [f.col(_quoted(name)) for name in groups]
     if stretch is not None:
         again.append(_stretch_again(stretch))
@@ -109,14 +102,26 @@ def _check(
         )
 
 
-def _tag(weight: Any) -> Any:
-    """The tag of a weight, -1 where it has none; see `sample.tags`."""
+def _entries(weight: Any, number: Any) -> Any:
+    """What a row adds to its clusters, an array of structs; see `sample.tags`."""
     from pyspark.sql import functions as f
 
     power = f.pow(f.lit(2.0), f.floor(f.log2(weight)))
     power = f.when(power > weight, power / 2.0).otherwise(power)  # a logarithm may be a bit off
     power = f.when(power * 2.0 <= weight, power * 2.0).otherwise(power)
-    return f.when(weight == 1.0, -1.0).otherwise(tag_within(weight / power, f.floor))
+    found = []
+    for entry in tags.entries(weight, tags.bits_of(weight / power), f.floor, _where):
+        parts = sums.row_parts(weight, number, entry, _where)
+        named = [part.alias(name) for name, part in zip(sums.PARTS, parts, strict=True)]
+        found.append(f.when(entry.present, f.struct(entry.key.alias("key"), *named)))
+    return f.filter(f.array(*found), lambda entry: entry.isNotNull())
+
+
+def _where(condition: Any, one: Any, other: Any) -> Any:
+    """As `numpy.where`."""
+    from pyspark.sql import functions as f
+
+    return f.when(condition, one).otherwise(other)
 
 
 def _stretch_of(frame: Any, stretch: Window, times: Sequence[str]) -> Any:
@@ -151,11 +156,8 @@ def _answer(
 ) -> Any:
     from pyspark.sql import functions as f
 
-    def where(condition: Any, one: Any, other: Any) -> Any:
-        return f.when(condition, one).otherwise(other)
-
     columns = {name: f.coalesce(f.col(_PART + name), f.lit(0.0)) for name in sums.TOTALS}
-    found = sums.finish(wanted.function, columns, level, where, f.sqrt)
+    found = sums.finish(wanted.function, columns, level, _where, f.sqrt)
     has_rows = columns["rows"] > 0.0
     is_known = (found.is_known | found.is_exact) & has_rows
     keys = [f.col(_quoted(name)) for name in groups]

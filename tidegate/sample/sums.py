@@ -1,20 +1,26 @@
 """From sums over sampled rows to an estimate and its interval.
 
-A row has a weight w, the inverse of the probability that it was included, and a number x. Rows that
-one random decision brought in form a cluster (`tags`). With A = sum of w x and B = sum of x over a
-cluster, and A1, B1 the same for x = 1, the estimates are (Horvitz-Thompson, and a ratio)
+A row has a weight w, the inverse of the probability that it was included, and a number x. The
+estimates are (Horvitz-Thompson, and a ratio)
 
-    count(*) = sum A1        sum(x) = sum A        avg(x) = R = sum A / sum A1
+    count(*) = sum w         sum(x) = sum w x      avg(x) = R = sum w x / sum w
 
-Decisions of different clusters are uncorrelated, so variances add up. That of a cluster whose rows
-all have the weight w is estimated by w (w - 1) B^2 = A (A - B). For the ratio x is replaced by the
-residual x - R, divided by the estimated number of rows:
+Two rows vary together only if they share retained tuples. Their covariance is estimated by
+w x w' x' (1 - product of p), over the tuples that they share, p the probability of each when the
+earlier row came (`shed.sampling_many`). Multiplied out, that is a sum over sets of tuples:
+
+    V(sum) = sum over sets S of (-1)^(|S| + 1) sum of  w x w' x' product of (1 - p) over S
+
+over all pairs of rows that share S. Rows that share S form a cluster: with A = sum of w x and C =
+sum of w x product of (1 - p) over it, the inner sum is the sum of A C over clusters. With two
+streams S is one tuple, p = 1 / w, and A C = A (A - B) with B = sum of x. For the ratio x is the
+residual x - R, divided by the estimated number of rows (A1 and C1 are A and C for x = 1):
 
     V(count) = sum c         V(sum) = sum a        V(avg) = (sum a - R sum b + R^2 sum c) / count^2
-    a = A (A - B)            b = A (A1 - B1) + A1 (A - B)            c = A1 (A1 - B1)
+    a = A C                  b = A C1 + A1 C       c = A1 C1
 
-Where the weight rose during the life of a tuple, the exact estimate has (w - 1) w' with the smaller
-w and the larger w' for two rows; A (A - B) has their mean over both orders, which is a little more.
+Where the weight rose during the life of a tuple, the exact estimate has the p of the earlier row
+for each pair; A C has their mean over both orders, which is a little more.
 
 Law: everything here is made of sums, which merge, and of arithmetic that numpy and Spark share. An
 interval is Student's, its degrees of freedom the effective number of clusters; where these are too
@@ -28,13 +34,19 @@ from statistics import NormalDist
 from typing import Any, NamedTuple
 
 from tidegate.sample.aggregate import COUNT, SUM
+from tidegate.sample.tags import Entry
 from tidegate.spec import TidegateError
 
 FEWEST = 10.0  # effective clusters for which intervals have shown to be honest
 _LOST = 1e-11  # of a difference of sums: below that, digits were lost
 
+# The sums over the rows of a cluster: of rows once each, then of all with their signs.
+PARTS = ("rows", "certain", "untagged", "number", "total", "a1", "c1", "ax", "cx")
 # The sums of a group over its clusters; names that differ in more than case, as Spark wants it.
-TOTALS = ("rows", "clusters", "certain", "number", "total", "a", "b", "c", "aa", "cc")
+TOTALS = (
+    "rows", "clusters", "certain", "untagged", "number", "total",
+    "a", "b", "c", "alone_a", "alone_c", "squares_a", "squares_c",
+)  # fmt: skip
 
 
 class Finished(NamedTuple):
@@ -47,12 +59,36 @@ class Finished(NamedTuple):
     is_exact: Any
 
 
-def cluster_terms(rows: Any, certain: Any, a1: Any, b1: Any, ax: Any, bx: Any) -> dict[str, Any]:
+def row_parts(weight: Any, number: Any, entry: Entry, where: Any) -> tuple[Any, ...]:
+    """What an entry of a row adds to its cluster, in the order of PARTS."""
+    key, factor = entry.key, entry.factor
+    signed, main = weight * entry.sign, where(entry.main, 1.0, 0.0)
+    return (
+        main,
+        where(key == -1.0, 1.0, 0.0),
+        where(key == -2.0, 1.0, 0.0),
+        main * weight,
+        main * weight * number,
+        signed,
+        signed * factor,
+        signed * number,
+        signed * factor * number,
+    )
+
+
+def cluster_terms(part: Mapping[str, Any], key: Any, floor: Any, where: Any) -> dict[str, Any]:
     """What a cluster adds to the sums of its group; see TOTALS."""
-    a, c = ax * (ax - bx), a1 * (a1 - b1)
+    a, c = part["ax"] * part["cx"], part["a1"] * part["c1"]
+    b = part["ax"] * part["c1"] + part["a1"] * part["cx"]
+    order = key - floor(key / 4.0) * 4.0  # 0, 1 or 2: of one, two or three tuples
+    sign = where(order == 1.0, -1.0, 1.0)
+    alone = where((key >= 0.0) & (order == 0.0), 1.0, 0.0)
     return {
-        "rows": rows, "clusters": rows * 0 + 1.0, "certain": certain, "number": a1, "total": ax,
-        "a": a, "b": ax * (a1 - b1) + a1 * (ax - bx), "c": c, "aa": a * a, "cc": c * c,
+        "rows": part["rows"], "clusters": alone, "certain": part["certain"],
+        "untagged": part["untagged"], "number": part["number"], "total": part["total"],
+        "a": sign * a, "b": sign * b, "c": sign * c,
+        "alone_a": alone * a, "alone_c": alone * c,
+        "squares_a": alone * a * a, "squares_c": alone * c * c,
     }  # fmt: skip
 
 
@@ -64,22 +100,23 @@ def finish(
     root: Callable[[Any], Any],
 ) -> Finished:
     """Estimate and interval of groups from their TOTALS, as arrays of numpy or columns of Spark."""
+    squares, alone = total["squares_c"], total["alone_c"]
     if function == COUNT:
-        estimate, variance, squares, known = total["number"], total["c"], total["cc"], total["c"]
-        largest = total["c"]
+        estimate, variance, largest = total["number"], total["c"], total["alone_c"]
     elif function == SUM:
-        estimate, variance, squares, known = total["total"], total["a"], total["aa"], total["a"]
-        largest = total["a"]
+        estimate, variance, largest = total["total"], total["a"], total["alone_a"]
+        squares, alone = total["squares_a"], total["alone_a"]
     else:
         number = where(total["number"] > 0.0, total["number"], 1.0)
         estimate = ratio = total["total"] / number
         scale = number * number
         variance = (total["a"] - ratio * total["b"] + ratio * ratio * total["c"]) / scale
-        largest = (total["a"] + ratio * ratio * total["c"]) / scale
-        squares, known = total["cc"], total["c"]
+        largest = (total["alone_a"] + ratio * ratio * total["alone_c"]) / scale
     is_exact = total["certain"] == total["rows"]
-    effective = where(squares > 0.0, known * known / where(squares > 0.0, squares, 1.0), 0.0)
-    is_known = (effective >= FEWEST) & (variance > _LOST * largest)
+    effective = where(squares > 0.0, alone * alone / where(squares > 0.0, squares, 1.0), 0.0)
+    # Of rows with several tuples: products of weights are more skewed, so more clusters are needed.
+    fewest = where(total["alone_c"] == total["c"], FEWEST, 1.5 * FEWEST)
+    is_known = (effective >= fewest) & (variance > _LOST * largest) & (total["untagged"] == 0.0)
     error = root(where(is_known, variance, 0.0))
     reach = error * student(level, where(is_known, effective, FEWEST) - 1.0)
     return Finished(estimate, error, reach, is_known, is_exact)

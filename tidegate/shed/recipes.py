@@ -55,8 +55,8 @@ _RECIPES = {
 }
 
 
-# Those that are not defined for more than two streams yet.
-_OF_TWO = ("value", "auto")
+# VALUE for more than two streams.
+_VALUE_OF_KEYS = Recipe(shed_records.VALUE_OF_KEYS, BY_KEY, keyed=True)
 
 
 def policies() -> tuple[str, ...]:
@@ -64,7 +64,7 @@ def policies() -> tuple[str, ...]:
     return tuple(name for name in PARAMETERS if name != "priority")
 
 
-def recipe_of(policy: Policy) -> Recipe:
+def recipe_of(policy: Policy, streams: int = 2) -> Recipe:
     """What a policy is made of, its parameters checked."""
     name = _AUTO if policy.name == "auto" else policy.name
     if name == "priority":
@@ -75,16 +75,16 @@ def recipe_of(policy: Policy) -> Recipe:
             f"available: {', '.join(policies())}"
         )
     check(policy)
-    return _RECIPES[name]
+    return _VALUE_OF_KEYS if name == _AUTO and streams > 2 else _RECIPES[name]
 
 
 def check_for_many(policy: Policy) -> None:
     """Refuse what this version does with two streams only."""
-    if policy.name in _OF_TWO:
-        known = ", ".join(name for name in policies() if name not in _OF_TWO)
+    told = [name for name in PARAMETERS["value"] if policy.get(name) is not None]
+    if policy.name == "value" and told:
         raise SpecError(
-            f"policy {policy.name!r} sheds from two streams only in this version; with more give "
-            f"one of {known}"
+            f"policy 'value' with more than two streams learns all it needs, and {told[0]} is "
+            "for two streams; leave it out"
         )
 
 

@@ -42,6 +42,10 @@ LEVEL = np.dtype(
 )
 NOTHING_YET = -(2**62)
 
+# Of `Samples.sums`: weights of all results; matches of all arrivals in full windows; the time that
+# faded counts stood for when they were last faded.
+WEIGHTS, EXPECTED, COVERED = range(3)
+
 
 @frame
 class Samples(NamedTuple):
@@ -50,7 +54,7 @@ class Samples(NamedTuple):
     wants: Any  # [slot], for `uniform`
     steps: Any  # [account, step]: thresholds fall, orders rise
     levels: Any  # [account]
-    sums: NDArray[np.float64]  # weights of all results; matches of all arrivals in full windows
+    sums: NDArray[np.float64]  # see WEIGHTS, EXPECTED, COVERED
 
 
 def empty(accounts: int, slots: int, *, uniform: bool, fraction: float) -> Samples:
@@ -64,7 +68,7 @@ def empty(accounts: int, slots: int, *, uniform: bool, fraction: float) -> Sampl
         wants=records(WANT, max(2, slots) if uniform else 1),
         steps=records(STEP, (accounts, ROOM)),
         levels=levels,
-        sums=np.zeros(2),
+        sums=np.zeros(3),
     )
 
 

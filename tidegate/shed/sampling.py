@@ -10,7 +10,8 @@ sampling, of the statistics of streams.)
 
 `eq-cluster`   size 1: all tuples are as likely (srivastava2004, strategy 2)
 `pps-cluster`  the matches that a tuple can expect, and half a match, so that no tuple has no chance
-               (strategy 3); a wrong expectation costs precision and never makes a bias
+               (strategy 3), with n streams the mean over the others; a wrong expectation costs
+               precision and never makes a bias
 `uniform`      size 1, and v is drawn for each result: a tuple wants some of its results, found by
                geometric skips, and stays until the last of those that it can expect (figure 4)
 
@@ -28,24 +29,27 @@ from tidegate.compiled.kernel import kernel, part, step
 from tidegate.estimators import frequency
 from tidegate.shed import victims, worth
 from tidegate.shed.members import basis_at, is_one
+from tidegate.shed.sample_records import COVERED
 from tidegate.shed.shed_records import PPS_CLUSTER, UNIFORM
 
 UNSEEN = 0.5  # matches of a key that was not seen yet
-PEAK, GROWTH = 0.9, 0.9  # where less than PEAK was used for a window, the start falls by GROWTH
+# Where the memory was never full for a part of a window, the start falls to this share of it.
+PARTS, GROWTH = 4, 0.9
 CERTAIN = 1.0  # the threshold at which everything is sampled
 NOT_WANTED = -1.0  # the priority of an arrival that wants none of its results
 MOST = 2.0**31 - 1.0
 _DRAW = np.uint64(0xD6E8FEB86659FD93)
-_TAGS = 1 << 40  # draws that make tags lie behind all others
+TAGS = 1 << 40  # draws that make tags lie behind all others
 _TAG_SHARES = 268435456.0  # 2^28: see `sample.tags`
+_LAYOUTS = 4.0  # the lowest bits of a tag say how it is laid out; here 0
 
 
 @part
 def drawn(seed, stream, number, draw):
     """The n-th number of a tuple, in (0, 1]; it is known by its number among all tuples.
 
-    Seeds of neighbouring buckets differ by a multiple of what `chance` adds for each tuple, so the
-    seed is mixed first; otherwise buckets would draw the same numbers for other tuples.
+    Each draw has a seed of its own. It is mixed first, because `chance` adds to the seed for each
+    tuple: otherwise the draws of one tuple would be those of others.
     """
     state = seed + _DRAW * (np.uint64(draw) + np.uint64(1))
     state = (state ^ (state >> np.uint64(32))) * _DRAW
@@ -126,7 +130,7 @@ def take_result(shed, lanes, seed, slot):
     samples, note = shed.samples, shed.members.notes[slot]
     stream, order = np.int64(note.stream), np.int64(note.order)
     number = samples.number[slot]
-    tag = np.int64(_TAGS)
+    tag = np.int64(TAGS)
     if shed.rule[0].kind == UNIFORM:
         samples.wants[slot].skip -= 1
         if samples.wants[slot].skip > 0:
@@ -144,7 +148,7 @@ def tagged(weight, number):
     """A weight whose lowest bits name what was drawn; see `sample.tags`."""
     _, exponent = math.frexp(weight)
     unit = math.ldexp(1.0, exponent - 25)
-    tag = np.floor((1.0 - number) * _TAG_SHARES)
+    tag = np.floor((1.0 - number) * (_TAG_SHARES / _LAYOUTS)) * _LAYOUTS
     return np.floor(weight / unit) * unit + tag * (unit / _TAG_SHARES)
 
 
@@ -189,9 +193,13 @@ def beyond(threshold, want):
 
 
 @part
-def expected(shed, lanes, stream, key):
-    """Matches that a tuple can expect in its life, from those in the opposite window."""
-    other = 1 - stream
+def expected(shed, lanes, stream, other, key, moment):
+    """Tuples of another stream that a tuple can expect to meet in its life, from those in the
+    other's window. Count windows are as long as their share of the tuples so far.
+
+    Where a window is empty, tuples of all times are counted and old ones fade: then the time is
+    known that counts stand for, and they are a rate (srivastava2004, equation 1).
+    """
     own_length, length = np.float64(lanes[stream].window), np.float64(lanes[other].window)
     if not lanes[stream].is_time_window:
         own_length /= max(1, shed.queues[stream].seen)
@@ -200,7 +208,30 @@ def expected(shed, lanes, stream, key):
     ratio = 1.0
     if lanes[stream].is_time_window == lanes[other].is_time_window and length != 0.0:
         ratio = own_length / length
+    if shed.rule[0].statistics == frequency.FADED and lanes[stream].is_time_window:
+        covered = shed.samples.sums[COVERED] + np.float64(moment - shed.rule[0].faded)
+        ratio = own_length / max(1.0, covered)
     return frequency.count_of(shed.frequency.counts, key, other) * ratio
+
+
+@step
+def note_fade(samples, elapsed):
+    """Counts are about to be faded, so long after the last time."""
+    if samples is not None:
+        samples.sums[COVERED] = (samples.sums[COVERED] + elapsed) * frequency.FADING
+
+
+@part
+def cluster_size(shed, lanes, stream, key, moment):
+    """The size of a tuple for `pps-cluster`. With n streams the probabilities of the n - 1 retained
+    tuples of a result are multiplied, so each has the (n - 1)th root of what can be expected."""
+    size = 1.0
+    for other in range(len(lanes)):
+        if other != stream:
+            size *= expected(shed, lanes, stream, other, key, moment) + UNSEEN
+    if len(lanes) > 2:
+        size = size ** (1.0 / (len(lanes) - 1.0))
+    return size
 
 
 @part
@@ -215,7 +246,7 @@ def appraise(shed, lanes, accounts, seed, stream, number, key, moment):
         review(shed, accounts, account, moment)
         matches = shed.rule[0].beta if stream == 0 else shed.rule[0].delta
         if matches < 0.0:  # not told
-            matches = expected(shed, lanes, stream, key)
+            matches = expected(shed, lanes, stream, 1 - stream, key, moment)
         level.left = np.int64(
             min(MOST, np.ceil(matches + shed.rule[0].alpha * math.sqrt(matches + 1.0)))
         )
@@ -223,7 +254,7 @@ def appraise(shed, lanes, accounts, seed, stream, number, key, moment):
         priority = arrival_wants(shed, seed, stream, number, account, level.start)
     else:
         if kind == PPS_CLUSTER:
-            size = expected(shed, lanes, stream, key) + UNSEEN
+            size = cluster_size(shed, lanes, stream, key, moment)
         priority = worth.bounded(size / drawn(seed, stream, number, 0))
     return priority, size
 
@@ -246,10 +277,10 @@ def arrival_wants(shed, seed, stream, number, account, threshold):
 
 @part
 def review(shed, accounts, account, moment):
-    """Once in a window: let the fraction grow where memory was left."""
+    """Some times in a window: let the fraction grow where memory was left."""
     level = shed.samples.levels[account]
-    if not level.begun or moment - level.reviewed > shed.rule[0].fade_after:
-        unused = level.peak < PEAK * accounts[account].capacity
+    if not level.begun or PARTS * (moment - level.reviewed) > shed.rule[0].fade_after:
+        unused = level.peak < accounts[account].capacity
         if level.begun and unused and not level.given:
             level.start = max(1.0, GROWTH * level.start)
         level.begun = 1

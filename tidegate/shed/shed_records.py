@@ -18,19 +18,22 @@ from tidegate.estimators.frequency import Frequency
 from tidegate.estimators.importance import Importances
 from tidegate.estimators.match_rate import MatchRate
 from tidegate.estimators.patterns import Patterns
+from tidegate.estimators.prospects import Prospects
 from tidegate.shed.ages import Stages
 from tidegate.shed.members import Members
 from tidegate.shed.queue import Heaps
 from tidegate.shed.sample_records import Samples
+from tidegate.shed.shadows import Shadows
 
 # How members stand: one by one, by key, or by age. It decides what a change of worth moves.
 BY_TUPLE, BY_KEY, BY_AGE = range(3)
 
 # How the priority of a tuple is made; those from EQ_CLUSTER on sample (`shed.sampling`).
+# VALUE_OF_KEYS is VALUE with more than two streams.
 (
     RANDOM, RECENT, UNTIL_EXPIRY, PROB, OUTPUT, SIMP, SIMPPROB, DIMPPROB, ADDITIVE, MULTIPLICATIVE,
-    CUMULATIVE, AGE, VALUE, ARRIVAL_ORDER, EQ_CLUSTER, PPS_CLUSTER, UNIFORM,
-) = range(17)  # fmt: skip
+    CUMULATIVE, AGE, VALUE, VALUE_OF_KEYS, ARRIVAL_ORDER, EQ_CLUSTER, PPS_CLUSTER, UNIFORM,
+) = range(18)  # fmt: skip
 
 RULE = np.dtype(
     [
@@ -53,6 +56,8 @@ RULE = np.dtype(
         ("planned", np.int64),  # split="auto": one pool, shared out by what streams earn
         ("until_plan", np.int64),  # tuples until the next plan of the shares
         ("instant", np.int64),  # the clock at the last tuple
+        ("shadowed", np.int64),  # does VALUE learn from shadows?
+        ("instants", np.int64),  # do tuples of one time meet without memory?
     ]
 )
 
@@ -98,10 +103,13 @@ class Shed(NamedTuple):
     groups: Any  # [key, stream]
     stages: Stages
     frequency: Frequency
+    worths: Any  # [key, stream]: what the worth of a group is made of; as a rule the counts
     curve: AgeCurve
     importances: Importances
     rates: MatchRate
+    shadows: Shadows
     # None unless the policy has them, and then their branches are pruned: the driver of most
-    # policies is compiled without a line about patterns or samples.
+    # policies is compiled without a line about patterns, prospects or samples.
     patterns: Patterns | None
+    prospects: Prospects | None
     samples: Samples | None

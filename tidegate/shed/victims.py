@@ -54,9 +54,8 @@ def drop_dead(shed, stream):
     """The same queue without its dead entries."""
     if shed.rule[0].standing == BY_KEY:
         rebuild_by_key(
-            shed.rule, shed.queues, shed.heaps, shed.members, shed.groups, shed.frequency.counts,
-            stream,
-        )  # fmt: skip
+            shed.rule, shed.queues, shed.heaps, shed.members, shed.groups, shed.worths, stream
+        )
     else:
         rebuild_by_tuple(shed.queues, shed.heaps, shed.members, stream)
 
@@ -208,8 +207,8 @@ def reweigh_others(shed, key, stream):
     for other in range(len(shed.queues)):
         if other != stream:
             reweigh(
-                shed.rule, shed.queues, shed.heaps, shed.members, shed.groups,
-                shed.frequency.counts, key, other,
+                shed.rule, shed.queues, shed.heaps, shed.members, shed.groups, shed.worths, key,
+                other,
             )  # fmt: skip
 
 

@@ -2,7 +2,7 @@
 
 Law: a policy is one number, its priority, made of importance, matches and age; the tuple with
 the smallest (priority, basis, order of arrival) goes. `m` is the count of the tuple's key on the
-opposite stream (`estimate.frequency`), with n streams the product of its counts on the others: so
+opposite stream (`estimators.frequency`), with n streams the product of its counts on the others: so
 many results the tuple would complete if it came now. `imp` is its importance.
 
 `random`          chance: what is retained is a uniform sample of the window
@@ -16,10 +16,11 @@ many results the tuple would complete if it came now. `imp` is its importance.
 `additive`        alpha imp + beta m + delta time, kept current (3.2)
 `multiplicative`  imp^alpha m^beta time^delta
 `cumulative`      alpha imp (1 + beta m) at arrival, then as `dgl` with gain beta and decay delta
-`arrival-order`   results per tuple of its existence pattern (kwon2011; `estimate.patterns`)
+`arrival-order`   results per tuple of its existence pattern (kwon2011; `estimators.patterns`)
 `value`           expected importance per arrival: rate of the key x rate ahead at its age x rate
-                  ahead at the wait of its key (`estimate.match_rate`) x E[f(imp, importance of
-                  whom it meets)], per byte under a budget in bytes
+                  ahead at the wait of its key (`estimators.match_rate`) x E[f(imp, importance of
+                  whom it meets)], per byte under a budget in bytes; with n streams the same for
+                  all tuples of a key (`estimators.prospects`)
 
 Time is counted in windows since the first tuple, from 1 on.
 """
@@ -31,7 +32,7 @@ import numpy as np
 from tidegate.compiled.kernel import part, step
 from tidegate.estimators import frequency, importance, match_rate
 from tidegate.shed import ages
-from tidegate.shed.members import basis_at, cost_at
+from tidegate.shed.members import basis_at, born_at, cost_at
 from tidegate.shed.shed_records import (
     ADDITIVE,
     ARRIVAL_ORDER,
@@ -42,6 +43,7 @@ from tidegate.shed.shed_records import (
     RANDOM,
     SIMP,
     SIMPPROB,
+    VALUE_OF_KEYS,
 )
 
 _STEP = np.uint64(0x9E3779B97F4A7C15)
@@ -104,7 +106,7 @@ def key_worth(rule, counts, key, stream):
     kind = rule[0].kind
     if kind == OUTPUT:
         return frequency.count_of(counts, key, 0)
-    if kind == ARRIVAL_ORDER:
+    if kind == ARRIVAL_ORDER or kind == VALUE_OF_KEYS:
         return frequency.count_of(counts, key, stream)
     matches = matches_of(counts, key, stream)
     if kind == ADDITIVE:
@@ -161,8 +163,8 @@ def score(
     else:
         level = match_rate.level_of(frequency.count_of(counts, key, other))
         worth = rates.level_rate[stream, level]
-    wait = match_rate.wait_of(match_rate.waited(rates, key), rates.span[0])
-    worth *= rates.wait_worth[stream, wait] * ages.worth_at(stages, stream, born, now)
+    place = match_rate.waits_at(rates, stream, key, rule[0].shadowed)
+    worth *= rates.wait_worth[stream, place] * ages.worth_at(stages, stream, born, now)
     if weighed:
         worth *= bounded(importance.worth(importances, stream, combine, own))
     return bounded(worth / (size + rule[0].slot_price))
@@ -175,6 +177,6 @@ def score_of(shed, slot, combine, weighed):
     stream = np.int64(members.notes[slot].stream)
     return score(
         shed.rule, shed.stages, shed.importances, shed.rates, shed.frequency.counts, combine,
-        weighed, stream, np.int64(members.key[slot]), basis_at(members, slot), members.born[slot],
-        shed.queues[stream].now, cost_at(members, slot),
+        weighed, stream, np.int64(members.key[slot]), basis_at(members, slot),
+        born_at(members, slot), shed.queues[stream].now, cost_at(members, slot),
     )  # fmt: skip

@@ -26,6 +26,7 @@ from tidegate.spark.delivery import Delivery
 from tidegate.spark.engines import EngineKey, Entry, Outcome, Push, Taking
 from tidegate.spark.exchange import Here, Home, LostEngineError, find
 from tidegate.spark.fingerprint import explain_change, fingerprint
+from tidegate.spark.ledger import PoolShare
 from tidegate.spark.pacing import Pace
 from tidegate.spark.packing import NEVER, partitions_of_task
 from tidegate.spark.reports import advance, count_hot_key, report_text
@@ -43,8 +44,9 @@ class JoinPlan:
 
     `clocked` says that Spark's watermark is the clock; `operator` tells the joins of a query
     apart; `origin` is what the state is made for, by field; `delivery` takes results to Spark;
-    `code` is the file with machine code that came with the query; `fuel` is what the driver's
-    machine may compare per second of event time, where the spec asks for a share of a core.
+    `code` is the file with machine code that came with the query; `share` its part in a pool;
+    `fuel` is what the driver's machine may compare per second of event time, where the spec asks
+    for a share of a core.
     """
 
     spec: JoinSpec
@@ -55,6 +57,7 @@ class JoinPlan:
     origin: dict[str, str]
     delivery: Delivery
     code: str | None = None
+    share: PoolShare | None = None
     fuel: float | None = None
 
 
@@ -94,7 +97,7 @@ class BucketWork:
         self._bucket = layout.bucket_of(label)
         self._key = EngineKey(f"{plan.operator}-{_property('sql.streaming.queryId')}", label)
         spec = bucket_spec(plan.spec, self._bucket, layout.buckets)
-        self._store = BucketStore(meta, segments, spec, plan.schemas)
+        self._store = BucketStore(meta, segments, spec, plan.schemas, plan.share is not None)
         self._layout = layout
         self._record = Meta("")
         self._home: Home | None = None
@@ -115,13 +118,29 @@ class BucketWork:
         bound = None if late is None else late * 1000 + 1
         self._home = find(self._key, meta.token)
         fuel = self._fuel(arrivals) if arrivals.blobs else None
-        push = self.push = Push(arrivals.blobs, bound, fuel)
-        if self._home is None and push.blobs:
+        push = self.push = Push(arrivals.blobs, bound, self._new_budget(), fuel)
+        if self._home is None and (push.blobs or (push.memory is not None and meta.token)):
             self._home = self._rebuilt()
         self._add("seconds_state", time.perf_counter() - started)
         if self._home is not None:
             self._outcome = yield from self._take(push, self._expiry(arrivals))
+            if push.memory is not None:
+                meta.memory = push.memory
+        self._give_back()
         meta.batch, meta.watermark = batch, current or 0
+
+    def _new_budget(self) -> int | None:
+        """In a pool: the budget from now on, if it is another one."""
+        if self._plan.share is None:
+            return None
+        budget = self._plan.share.claim(self._bucket, self._layout.buckets)
+        return budget if budget != self._record.memory else None
+
+    def _give_back(self) -> None:
+        """The engine holds what its budget says, and the pool may give the rest to others."""
+        if self._plan.share is not None and self._record.memory is not None:
+            self._plan.share.settle(self._bucket, self._record.memory)
+            self._record.stats["memory_budget"] = self._record.memory
 
     def settle(self, seconds_deliver: float = 0.0) -> None:
         """Take the change of the engine into the state; the next micro-batch may then find it."""
@@ -146,6 +165,7 @@ class BucketWork:
             hot=notes.get("hot", {}),
             examples=notes.get("examples", []),
             warnings=layout.warnings(spec),
+            recall=None if self._outcome is None else self._outcome.recall,
         )
 
     def _open(self) -> Meta:

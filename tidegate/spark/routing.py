@@ -220,10 +220,24 @@ def share(total: int, index: int, parts: int) -> int:
     return total // parts + (index < total % parts)
 
 
+def bucket_seed(seed: int, bucket: int) -> int:
+    """The seed of a bucket's engine; that of the first is the join's.
+
+    Mixed (the finaliser of splitmix64), because tuples are told apart by adding to the seed
+    (`shed.worth.chance`): seeds at equal distances would give buckets shifted copies of the same
+    numbers.
+    """
+    if bucket == 0:
+        return seed
+    mixed = (seed + bucket * 0x9E3779B97F4A7C15) % 2**64
+    mixed = (mixed ^ mixed >> 30) * 0xBF58476D1CE4E5B9 % 2**64
+    mixed = (mixed ^ mixed >> 27) * 0x94D049BB133111EB % 2**64
+    return (mixed ^ mixed >> 31) >> 1
+
+
 def bucket_spec(spec: JoinSpec, bucket: int, buckets: int) -> JoinSpec:
     """What one bucket's engine is asked for: its part of the budgets, and chance of its own."""
-    seed = (spec.seed + bucket * 0x9E3779B97F4A7C15) % 2**63
-    changes: dict[str, object] = {"seed": seed}
+    changes: dict[str, object] = {"seed": bucket_seed(spec.seed, bucket)}
     if spec.memory_bytes is not None:
         changes["memory"] = f"{share(spec.memory_bytes, bucket, buckets)} bytes"
     if spec.memory_rows is not None:

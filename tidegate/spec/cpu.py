@@ -7,7 +7,7 @@ that its `to_dict` gives.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Literal
@@ -21,6 +21,7 @@ from tidegate.spec.options import (
     refuse_unknown,
 )
 from tidegate.spec.plain import FrozenDict, SpecError, from_plain, register
+from tidegate.spec.predicates import per_stream
 from tidegate.spec.units import Window, parse_window, require_name, require_number
 
 _NAMES = {
@@ -66,6 +67,11 @@ class Cpu(ComparedByMeaning):
         How fuel is split between the two join directions: "adaptive" compares the segments of both
         windows with each other, "better-first" fills the window that yields more before the other,
         "even" processes the same share of both.
+    search
+        Share, 0 to 1 inclusive, of the arrivals that look for partners, drawn at random; one
+        number or a dict by stream. All arrivals are retained, so those that do not look are found
+        by others (kang2003, section 5.2.1). None: all look. Without fuel it is the only limit, and
+        serves any windows and indexes; `Plan.apply` says what to give.
     keep_up
         On Spark: the number of comparisons follows the time that micro-batches take, so that a
         stream that is too fast is joined in part and without delay. What was granted is written
@@ -87,6 +93,7 @@ class Cpu(ComparedByMeaning):
     basic_window: Any = None
     direction: Literal["adaptive", "better-first", "even"] = "adaptive"
     order: Literal["learned", "youngest"] = "learned"
+    search: Any = None
     keep_up: bool = False
     interval: Any = None
     share_of_core: float | None = None
@@ -109,16 +116,36 @@ class Cpu(ComparedByMeaning):
             if window is not None and window.size == 0:
                 raise SpecError(f"cpu: {field} {getattr(self, field)!r} is 0; give more than 0")
 
+    @property
+    def has_fuel(self) -> bool:
+        """Whether comparisons are counted."""
+        return self.keep_up or any(getattr(self, name) is not None for name in _SOURCES)
+
+    def search_of(self, streams: Sequence[str]) -> tuple[float, ...] | None:
+        """The share of each stream's arrivals that look for partners; None where all do."""
+        if self.search is None:
+            return None
+        shares = per_stream("cpu: search", self.search, tuple(streams))
+        for share in shares:
+            if not 0.0 <= require_number(share, "cpu: search") <= 1.0:
+                raise SpecError(f"cpu: search {share!r} is out of range; give 0 to 1")
+        return tuple(float(share) for share in shares)
+
     def _check_source(self) -> None:
-        """Fuel comes from one place."""
+        """Fuel comes from one place, or there is none and only some arrivals search."""
         if not isinstance(self.keep_up, bool):
             raise SpecError(f"cpu: keep_up {self.keep_up!r} is not a bool; give True or False")
         given = [name for name in _SOURCES if getattr(self, name) is not None]
         given += ["keep_up"] if self.keep_up else []
-        if len(given) != 1:
+        if not given and self.search is None:
             raise SpecError(
-                f"cpu has {' and '.join(given) or 'no fuel'}; give comparisons_per_second=, "
-                "share_of_core= or keep_up=True"
+                "cpu limits nothing; give comparisons_per_second=, share_of_core=, keep_up=True "
+                "or search="
+            )
+        if len(given) > 1:
+            raise SpecError(
+                f"cpu has {' and '.join(given)}; give one of comparisons_per_second=, "
+                "share_of_core= and keep_up=True"
             )
         if self.interval is not None and not self.keep_up:
             raise SpecError(
@@ -150,7 +177,7 @@ class Cpu(ComparedByMeaning):
         )
 
     def _meaning(self) -> tuple[Any, ...]:
-        source = (self.comparisons_per_second, self.share_of_core, self.keep_up)
+        source = (self.comparisons_per_second, self.share_of_core, self.keep_up, self.search)
         numbers = (self.interval_seconds, self.boost, self.sample)
         return (*source, *numbers, self.order, self.direction, *self.windows.values())
 

@@ -180,6 +180,8 @@ class JoinSpec(ComparedByMeaning):
         _check_streams(self.streams)
         if self.cpu is not None and not isinstance(self.cpu, Cpu):
             raise SpecError(f"cpu {self.cpu!r} is not a CPU budget; give None or tidegate.Cpu(...)")
+        if self.cpu is not None:
+            self.cpu.search_of(self.streams)
         if self.sentinel is not None and not 0 < require_number(self.sentinel, "sentinel") <= 0.5:
             raise SpecError(
                 f"sentinel {self.sentinel!r} is not a share of the memory; give more than 0 and at "

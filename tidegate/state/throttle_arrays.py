@@ -34,7 +34,7 @@ _TICKS = {"integer": 1, "unknown": 10**6, "us": 10**6, "ns": 10**9}  # of a seco
 
 def throttle_of(spec: JoinSpec, binding: Binding, lanes: Records) -> Throttle | None:
     """A full tank, and nothing learned yet; None without a CPU budget."""
-    if spec.cpu is None:
+    if spec.cpu is None or not spec.cpu.has_fuel:
         return None
     longest = max(1, int(lanes.window.max()))
     basic = _length(spec.cpu, binding, "basic_window", -(-longest // WINDOWS_BY_DEFAULT))

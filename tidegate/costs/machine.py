@@ -15,8 +15,8 @@ from typing import Any
 
 from tidegate.compiled.places import cache_folder
 from tidegate.compiled.processor import cpu_name
-from tidegate.planner.structures import LETTERS
-from tidegate.planner.weights import PAPER, Weights
+from tidegate.costs.structures import LETTERS
+from tidegate.costs.weights import PAPER, Weights
 from tidegate.spec import TidegateError
 from tidegate.spec.units import nearest_hint
 
