@@ -4,7 +4,10 @@ Law: same tuples, same windows, same results. Three contestants: one engine that
 every stream has the key (BiHT of kwon2011), the same engine that goes from stream to stream
 (MJoin, the most selective first), and a chain of two-way engines, whose intermediate results are
 streams themselves. Keys are uniform; their number is chosen so that a given share of the arrivals
-completes no result.
+completes no result. To reach: 2 x the chain where 99 % of joins fail.
+
+In a chain, too, every tuple is stored once; what it makes besides are intermediate results. With
+three streams and 99 % failures these are one in ten tuples, so there is little to save.
 """
 
 from __future__ import annotations

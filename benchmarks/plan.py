@@ -20,11 +20,11 @@ import pyarrow as pa
 
 from benchmarks.side_by_side import Row
 from tidegate import JoinEngine, JoinSpec, band
+from tidegate.costs.choice import Choice, choose
+from tidegate.costs.structures import index_of
+from tidegate.costs.weights import Weights
+from tidegate.costs.workload import Workload
 from tidegate.planner.calibrate import Effort, calibrate
-from tidegate.planner.choice import Choice, choose
-from tidegate.planner.structures import index_of
-from tidegate.planner.weights import Weights
-from tidegate.planner.workload import Workload
 
 ARRIVALS = 30_000
 CLOSE = 1.10

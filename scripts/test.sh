@@ -6,7 +6,8 @@ cd "$(dirname "$0")/.." || exit
 python=.venv/bin/python
 budgets="tests/test_contracts.py tests/test_cli.py tests/test_extreme_worth.py tests/test_hunt.py
     tests/test_interrupts.py tests/test_policies.py tests/test_policies_sketch.py
-    tests/test_policies_split.py tests/test_policies_tiers.py tests/test_reproduce.py
+    tests/test_policies_split.py tests/test_policies_tiers.py tests/test_pool.py
+    tests/test_reproduce.py tests/test_resize.py tests/test_search.py
     tests/test_snapshot_checks.py"
 others=
 for file in $budgets; do

@@ -294,7 +294,7 @@ class NaiveJoin:
 
     def expire_by_time(self) -> None:
         """A tuple lives while bound - x.ts <= W_x: the last it could meet is at the bound."""
-        for arrival in list(self.alive):
+        for arrival in sorted(self.alive, key=lambda arrival: arrival.stream):
             window = self.spec.windows[arrival.stream]
             if window.kind != "rows" and self.bound() - arrival.time > length(window):
                 self.leave(arrival, "expired")

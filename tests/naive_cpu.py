@@ -37,23 +37,24 @@ class Cell:
 
 
 class Budget:
-    """Fuel, r, the basic windows of both sides and the plan for them."""
+    """Fuel, r, the basic windows of all sides and the plan for them."""
 
     def __init__(self, cpu: Cpu, lengths: list[int], basic: int, every: int, rate: float) -> None:
         self.cpu, self.lengths = cpu, lengths
         self.basic, self.every, self.rate = basic, every, rate
         self.sides = [[Cell() for _ in range(1 + math.ceil(w / basic))] for w in lengths]
         self.orders = [list(range(len(cells))) for cells in self.sides]
-        self.probes = [0.0, 0.0]
+        self.streams = range(len(lengths))
+        self.probes = [0.0 for _ in lengths]
         self.most = self.fuel = rate * every
         self.now: int | None = None
         self.period = 0
         self.fraction = 1.0
         self.wanted = 0.0
         self.denied = 0.0
-        self.others, self.stood, self.missed = [0.0, 0.0], [0.0, 0.0], [0.0, 0.0]
-        self.skipped = [0, 0]
-        self.made = [0, 0]
+        self.others, self.stood, self.missed = ([0.0 for _ in lengths] for _ in range(3))
+        self.skipped = [0.0 for _ in lengths]
+        self.made = [0 for _ in lengths]
 
     # --- Algorithm 1 -----------------------------------------------------------------------
 
@@ -75,7 +76,7 @@ class Budget:
     # --- Algorithms 2 and 4, and the knapsack ------------------------------------------------
 
     def plan(self) -> None:
-        everything = [(side, j) for side in (0, 1) for j in range(len(self.sides[side]))]
+        everything = [(side, j) for side in self.streams for j in range(len(self.sides[side]))]
         compared = total(self.sides[side][j].comparisons for side, j in everything)
         worth = total(self.sides[side][j].worth for side, j in everything)
         hits = total(self.sides[side][j].hits for side, j in everything)
@@ -99,16 +100,18 @@ class Budget:
             self.orders[side] = list(range(len(cells)))
             if learned:
                 self.orders[side].sort(key=lambda j: -density[side, j])
-        of_side = [total(amount[side, j] for j in range(len(self.sides[side]))) for side in (0, 1)]
+        of_side = [
+            total(amount[side, j] for j in range(len(self.sides[side]))) for side in self.streams
+        ]
         if self.fraction == 1.0:
             for side, j in everything:
                 self.sides[side][j].share = 1.0
         elif self.cpu.direction == "adaptive" and learned:
-            items = [(side, j) for side in (0, 1) for j in self.orders[side]]
+            items = [(side, j) for side in self.streams for j in self.orders[side]]
             items.sort(key=lambda item: -density[item])
-            self.fill(items, amount, self.fraction * (of_side[0] + of_side[1]))
+            self.fill(items, amount, self.fraction * total(of_side))
         elif self.cpu.direction == "even" or not compared:
-            for side in (0, 1):
+            for side in self.streams:
                 items = [(side, j) for j in self.orders[side]]
                 self.fill(items, amount, self.fraction * of_side[side])
         else:
@@ -117,11 +120,10 @@ class Budget:
                 / of_side[side]
                 if of_side[side]
                 else 0.0
-                for side in (0, 1)
+                for side in self.streams
             ]
-            better = 1 if o[1] > o[0] else 0
-            left = self.fraction * (of_side[0] + of_side[1])
-            for side in (better, 1 - better):
+            left = self.fraction * total(of_side)
+            for side in sorted(self.streams, key=lambda side: -o[side]):
                 budget = min(left, of_side[side])
                 left -= budget
                 self.fill([(side, j) for j in self.orders[side]], amount, budget)
@@ -137,55 +139,100 @@ class Budget:
             self.sides[side][j].share = 1.0 if enough else left / amount[side, j]
             left = left - amount[side, j] if enough else 0.0
 
+    def draw(self, seed: int, stream: int, taken: int) -> tuple[bool, float, float]:
+        """Whether a probe asks for whole windows; which share of that the plan asks for; for how
+        many others it stands."""
+        likely = self.cpu.sample * self.fraction
+        sampled = chance(seed ^ SAMPLING, stream, taken) < likely
+        spare = self.fuel > self.most / 2
+        planned = self.fraction if spare and not sampled else 1.0
+        weight = (1 - likely) / likely if sampled and not spare else 0.0
+        return sampled or spare, planned, weight
+
     # --- Algorithm 3 -----------------------------------------------------------------------
 
     def window_of(self, side: int, now: int, time: int) -> int:
+        """As many as there are basic windows if the tuple is older than all of them."""
         j = now // self.basic - time // self.basic
-        return min(max(j, 0), len(self.sides[side]) - 1)
+        return min(max(j, 0), len(self.sides[side]))
 
     def is_asked(self, side: int, now: int, time: int) -> bool:
         """Whether a tuple is in the youngest part of its basic window that the plan asks for."""
         j = self.window_of(side, now, time)
+        if j == len(self.sides[side]):
+            return False
         share = self.sides[side][j].share
         if share in (0.0, 1.0):
             return share == 1.0
+        return time % self.basic >= self.asked_from(side, now, j)
+
+    def asked_from(self, side: int, now: int, j: int) -> int:
+        """The offset in a basic window, taken in part, from which on it is asked for."""
+        share = self.sides[side][j].share
         start = (now // self.basic - j) * self.basic
         alive_from = min(self.basic, max(0, now - self.lengths[side] - start))
         alive_until = min(self.basic, now - start + 1)
         room = max(0, alive_until - alive_from)
-        return time % self.basic >= alive_until - math.floor(share * room + 0.5)
+        return alive_until - math.floor(share * room + 0.5)
+
+    def is_asked_at_all(self, side: int, now: int, j: int) -> bool:
+        """Whether any moment of a basic window is asked for."""
+        share = self.sides[side][j].share
+        if share in (0.0, 1.0):
+            return share == 1.0
+        return self.asked_from(side, now, j) < self.basic
 
     def choose(
-        self, side: int, now: int, full: bool, planned: float, costs: list[tuple[int, int]]
+        self,
+        side: int,
+        now: int,
+        full: bool,
+        planned: float,
+        costs: list[tuple[int, int]],
+        stream: int,
+        counts: bool = True,
+        in_order: bool = False,
     ) -> tuple[list[bool], set[int]]:
-        """Which of the tuples (given by time and comparisons) are looked at, and which basic
-        windows are looked at whole."""
+        """Which of the tuples (given by time and comparisons) are looked at by one of `stream`, and
+        which basic windows are looked at whole, which is evidence if it `counts`.
+
+        Chains that are `in_order` are not walked beyond the oldest basic window that is asked for;
+        what is passed behind it is what whole looks at it took.
+        """
         self.probes[side] += 1.0
         windows = [self.window_of(side, now, time) for time, _ in costs]
         asked = [full or self.is_asked(side, now, time) for time, _ in costs]
         taken: set[int] = set()
         whole: set[int] = set()
+        reach = max(
+            (j for j in range(len(self.sides[side])) if full or self.is_asked_at_all(side, now, j)),
+            default=-1,
+        )
         for j in self.orders[side]:
             cell = self.sides[side][j]
-            wanted = skipped = 0
+            wanted, skipped = 0, 0.0
             for window, is_asked, (_, number) in zip(windows, asked, costs, strict=True):
                 if window == j:
                     wanted += number if is_asked else 0
                     skipped += 0 if is_asked else number
+            cell_passed = cell.comparisons / cell.tries if cell.tries else 0.0
             self.wanted += planned * wanted
+            if in_order and j > reach:
+                skipped = cell_passed
             if wanted and self.fuel <= 0:
                 skipped += wanted
                 if cell.comparisons:
-                    self.denied += wanted * (cell.hits / cell.comparisons)
+                    expected = wanted * (cell.hits / cell.comparisons)
+                    self.denied += expected / (len(self.sides) - 1)
             else:
                 self.fuel -= wanted
-                self.made[1 - side] += wanted
+                self.made[stream] += wanted
                 taken.add(j)
                 if full or cell.share == 1.0:
                     whole.add(j)
-                    cell.tries += 1.0
-                    cell.comparisons += wanted
-            self.skipped[1 - side] += skipped
+                    cell.tries += 1.0 if counts else 0.0
+                    cell.comparisons += wanted if counts else 0
+            self.skipped[stream] += skipped
         return [a and j in taken for a, j in zip(asked, windows, strict=True)], whole
 
     def lost(self) -> float:
@@ -246,6 +293,20 @@ def comparisons_with(spec: JoinSpec, arrival: Arrival, other: Arrival) -> int:
     return 1
 
 
+def budget_of(spec: JoinSpec, nanoseconds: int = 1, second: int = 1) -> Budget:
+    """The budget that a spec asks for, `second` units of time in a second."""
+    lengths = [length(window) // nanoseconds for window in spec.windows]
+    assert spec.cpu is not None
+    basic, every = spec.cpu.windows["basic_window"], spec.cpu.windows["adapt_every"]
+    return Budget(
+        spec.cpu,
+        lengths,
+        -(-max(1, *lengths) // 20) if basic is None else length(basic) // nanoseconds,
+        -(-max(1, *lengths) // 4) if every is None else length(every) // nanoseconds,
+        2.0**60 if spec.cpu.keep_up else (spec.cpu.comparisons_per_second or 0.0) / second,
+    )
+
+
 class NaiveCpuJoin(NaiveJoin):
     """The window join under a CPU budget, with or without a budget of memory.
 
@@ -256,17 +317,18 @@ class NaiveCpuJoin(NaiveJoin):
     def __init__(self, spec: JoinSpec, nanoseconds: int = 1) -> None:
         super().__init__(spec)
         self.nanoseconds = nanoseconds
-        lengths = [length(window) // nanoseconds for window in spec.windows]
-        assert spec.cpu is not None
-        basic, every = spec.cpu.windows["basic_window"], spec.cpu.windows["adapt_every"]
-        second = 1 if nanoseconds == 1 else 10**9 // nanoseconds
-        self.budget = Budget(
-            spec.cpu,
-            lengths,
-            -(-max(1, *lengths) // 20) if basic is None else length(basic) // nanoseconds,
-            -(-max(1, *lengths) // 4) if every is None else length(every) // nanoseconds,
-            spec.cpu.comparisons_per_second / second,
-        )
+        self.second = 1 if nanoseconds == 1 else 10**9 // nanoseconds
+        self.budget = budget_of(spec, nanoseconds, self.second)
+        self.newest = [-math.inf, -math.inf]  # of the tuples that were ever retained
+        self.late: set[int] = set()  # who came behind a younger tuple of its stream
+        self.kept_alive: list[Arrival] = []  # so that nobody gets the id of one that has gone
+
+    def set_fuel(self, per_second: float) -> None:
+        """So many comparisons per second of event time from now on."""
+        budget = self.budget
+        budget.rate = per_second / self.second
+        budget.most = budget.rate * budget.every
+        budget.fuel = min(budget.fuel, budget.most)
 
     def take(self, arrival: Arrival) -> list[Result]:
         """Expire, probe what the budget allows, admit."""
@@ -275,28 +337,45 @@ class NaiveCpuJoin(NaiveJoin):
         self.expire_by_time()
         results = self.probe(arrival) if can_match(self.spec, arrival) else []
         self.admit(arrival)
+        if arrival in self.alive:
+            if arrival.time < self.newest[arrival.stream]:
+                self.late.add(id(arrival))
+                self.kept_alive.append(arrival)
+            self.newest[arrival.stream] = max(self.newest[arrival.stream], arrival.time)
         return results
+
+    def candidates(self, side: int, time: int) -> list[Arrival]:
+        """What is retained, in the order in which the engine looks at it.
+
+        Without an index basic window by basic window, the oldest first, unless the arrival comes
+        behind a younger basic window.
+        """
+        found, basic = self.alive_of(side), self.budget.basic * self.nanoseconds
+        if (
+            index_of(self.spec, side) == "nested-loop"
+            and time // basic >= self.newest[side] // basic
+        ):
+            found.sort(key=lambda x: x.time // basic)
+        return found
 
     def probe(self, arrival: Arrival) -> list[Result]:
         assert self.clock is not None
         budget, stream, side = self.budget, arrival.stream, 1 - arrival.stream
         now = arrival.time // self.nanoseconds
         budget.grant(self.clock // self.nanoseconds)
-        drawn = chance(self.spec.seed ^ SAMPLING, stream, self.taken_of_stream[stream])
-        sampled = drawn < budget.cpu.sample * budget.fraction
-        spare = budget.fuel > budget.most / 2
-        planned = budget.fraction if spare and not sampled else 1.0
-        likely = budget.cpu.sample * budget.fraction
-        weight = (1 - likely) / likely if sampled and not spare else 0.0
+        taken = self.taken_of_stream[stream]
+        full, planned, weight = budget.draw(self.spec.seed, stream, taken)
+        found = self.candidates(side, arrival.time)
         costs = [
-            (x.time // self.nanoseconds, comparisons_with(self.spec, arrival, x))
-            for x in self.alive_of(side)
+            (x.time // self.nanoseconds, comparisons_with(self.spec, arrival, x)) for x in found
         ]
         budget.stood[side] += weight
-        budget.others[side] += 0.0 if sampled or spare else 1.0
-        looked_at, whole = budget.choose(side, now, sampled or spare, planned, costs)
+        budget.others[side] += 0.0 if full else 1.0
+        indexed = index_of(self.spec, side) != "nested-loop"
+        in_order = indexed and not any(id(x) in self.late for x in self.alive)
+        looked_at, whole = budget.choose(side, now, full, planned, costs, stream, True, in_order)
         results = []
-        for x, is_looked_at in zip(self.alive_of(side), looked_at, strict=True):
+        for x, is_looked_at in zip(found, looked_at, strict=True):
             pools = [[arrival], [x]] if stream == 0 else [[x], [arrival]]
             for result in self.combine(pools) if is_looked_at else ():
                 time = x.time // self.nanoseconds
@@ -305,14 +384,18 @@ class NaiveCpuJoin(NaiveJoin):
         return results
 
     def stats(self) -> dict[str, float]:
-        budget = self.budget
-        stats = super().stats() | {
-            "comparisons": sum(budget.made),
-            "skipped_comparisons": sum(budget.skipped),
-            "cpu_fraction": budget.fraction,
-        }
-        if budget.cpu.sample:
-            stats["skipped_results_estimate"] = budget.lost()
-        for name, made, skipped in zip(self.spec.streams, budget.made, budget.skipped, strict=True):
-            stats |= {f"comparisons_{name}": made, f"skipped_comparisons_{name}": skipped}
-        return stats
+        return super().stats() | stats_of(self.budget, self.spec)
+
+
+def stats_of(budget: Budget, spec: JoinSpec) -> dict[str, float]:
+    """What became of the comparisons."""
+    stats: dict[str, float] = {
+        "comparisons": sum(budget.made),
+        "skipped_comparisons": sum(map(round, budget.skipped)),
+        "cpu_fraction": budget.fraction,
+    }
+    if budget.cpu.sample:
+        stats["skipped_results_estimate"] = budget.lost()
+    for name, made, skipped in zip(spec.streams, budget.made, budget.skipped, strict=True):
+        stats |= {f"comparisons_{name}": made, f"skipped_comparisons_{name}": round(skipped)}
+    return stats

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 import naive
 
 FADE = 0.8  # what is left of old evidence
-LEVELS, WAITS, AGES = 64, 8, 20
+LEVELS, WAITS, AGES = 24, 10, 20
 POWERS = (-2.0, -1.0, -0.5, 0.0, 0.25, 0.5, 0.75, 1.0)
 CAUTION, ENOUGH = 4.0, 8.0  # hits
 NEVER = None
@@ -39,6 +39,7 @@ class FadingCounts:
         self.streams = streams
         self.counts: dict[Hashable, list[float]] = {}
         self.moments: dict[Hashable, tuple[int | None, int | None]] = {}  # last seen, and before
+        self.last_on: dict[Hashable, int] = {}
 
     def of(self, key: Hashable, stream: int) -> float:
         return self.counts[key][stream] if key in self.counts else 0.0
@@ -51,6 +52,7 @@ class FadingCounts:
         if last != now:
             self.moments[key] = now, last
         self.counts[key][stream] += 1.0
+        self.last_on[key] = stream
 
     def fade(self, held: set[Hashable]) -> None:
         for key in list(self.counts):
@@ -241,17 +243,17 @@ class Importances:
 
 
 def level_of(count: float) -> int:
-    """One level for each count below 16, then four to a doubling."""
-    if count < 15.5:
+    """One level for each count below 8, then two to a doubling."""
+    if count < 7.5:
         return math.floor(count + 0.5)
-    return min(63, 16 + math.floor(4 * math.log2(max(1.0, count / 16))))
+    return min(23, 8 + math.floor(2 * math.log2(max(1.0, count / 8))))
 
 
 def typical(level: int) -> float:
-    return float(level) if level < 16 else 16.0 * 2.0 ** ((level - 16 + 0.5) / 4)
+    return float(level) if level < 8 else 8.0 * 2.0 ** ((level - 8 + 0.5) / 2)
 
 
-Cell = tuple[int, int, int]  # level, age, wait
+Cell = tuple[int, int, int]  # level, age, wait (those since the opposite stream after the others)
 LEVEL, AGE, WAIT = range(3)
 
 
@@ -263,9 +265,11 @@ class Rates:
         self.trials: dict[Cell, int] = defaultdict(int)
         self.hits: list[dict[int, int]] = [defaultdict(int) for _ in range(3)]
         self.old_hits: list[dict[int, float]] = [defaultdict(float) for _ in range(3)]
-        self.factors = [[0.0] * LEVELS, [1.0] * AGES, [1.0] * WAITS]
-        self.believed = [[0.0] * LEVELS, [1.0] * AGES, [1.0] * WAITS]
-        self.wait_worth = [1.0] * WAITS
+        # Waits since a key came on the own stream, then those since it came on the opposite one.
+        self.factors = [[0.0] * LEVELS, [1.0] * AGES, [1.0] * WAITS * 2]
+        self.believed = [[0.0] * LEVELS, [1.0] * AGES, [1.0] * WAITS * 2]
+        self.wait_worth = [1.0] * WAITS * 2
+        self.waits_expected = [0.0] * WAITS * 2
         self.weight = 0.0  # arrivals of the stream, faded
         self.known = False
         self.clump_hits = self.clump_squares = self.run = 0.0
@@ -274,8 +278,8 @@ class Rates:
     # --- places ---------------------------------------------------------------------------
 
     def wait_ends(self) -> list[int]:
-        """The first wait ends at a 64th of the span, each next one is twice as long."""
-        return [max(1, self.span // 64) << place for place in range(WAITS - 1)]
+        """The first wait ends at a 256th of the span, each next one is twice as long."""
+        return [max(1, self.span // 256) << place for place in range(WAITS - 1)]
 
     def wait_of(self, elapsed: int) -> int:
         return sum(elapsed >= end for end in self.wait_ends())
@@ -287,7 +291,13 @@ class Rates:
     # --- evidence -------------------------------------------------------------------------
 
     def spread(
-        self, level: int, ages: tuple[int, int], waits: tuple[int, int], window: int, trials: int
+        self,
+        level: int,
+        ages: tuple[int, int],
+        waits: tuple[int, int],
+        window: int,
+        trials: int,
+        side: int = 0,
     ) -> tuple[int, int]:
         """Trials over the cells that a tuple went through, each by its share of the way; whole
         numbers, so that up to any point they are rounded right. Returns the last age and wait."""
@@ -300,9 +310,9 @@ class Rates:
         for share in [*sorted({*by_age, *by_wait}), 1.0]:
             place = sum(other < share for other in by_age), sum(s < share for s in by_wait)
             upto = int(trials * share + 0.5)
-            self.trials[level, age + place[0], wait + place[1]] += upto - done
+            self.trials[level, age + place[0], side * WAITS + wait + place[1]] += upto - done
             done = upto
-        return age + len(by_age), wait + len(by_wait)
+        return age + len(by_age), side * WAITS + wait + len(by_wait)
 
     def hit(self, level: int, age: int, wait: int, arrival: int) -> None:
         for feature, place in enumerate((level, age, wait)):
@@ -340,8 +350,9 @@ class Rates:
             for feature in (AGE, WAIT):
                 expected = self.expected(feature, cells)
                 scale = self.excess(feature, expected)
+                few = 8.0 if feature == WAIT else 1.0
                 self.factors[feature] = [
-                    (self.hits_at(feature, place) + 1.0) / (scale * hits + 1.0)
+                    (self.hits_at(feature, place) + few) / (scale * hits + few)
                     for place, hits in enumerate(expected)
                 ]
             expected = self.expected(LEVEL, cells)
@@ -356,7 +367,7 @@ class Rates:
         least = self.judge_factor(AGE, cells, clump)
         self.known = least >= ENOUGH * clump
         self.judge_factor(WAIT, cells, clump)
-        for wait in range(WAITS):
+        for wait in range(2 * WAITS):
             self.wait_worth[wait] = self.best_ahead(wait)
 
     def expected(self, feature: int, cells: list[tuple[Cell, float]]) -> list[float]:
@@ -381,6 +392,9 @@ class Rates:
         hits = [self.hits_at(LEVEL, level) for level in range(LEVELS)]
         total = added(hits)
         power, scale, best = 1.0, 1.0 / max(1.0, opposite_weight), -math.inf
+        if total < ENOUGH * clump:
+            promised = added([t * (typical(level) + 0.5) * scale for level, t in enumerate(trials)])
+            scale *= min(1.0, (total + CAUTION * clump) / (promised + CAUTION * clump))
         for candidate in POWERS if total >= ENOUGH * clump else ():
             plain = [(typical(level) + 0.5) ** candidate for level in range(LEVELS)]
             sum_expected = added([t * p for t, p in zip(trials, plain, strict=True)])
@@ -399,17 +413,21 @@ class Rates:
     def judge_factor(self, feature: int, cells: list[tuple[Cell, float]], clump: float) -> float:
         """Shrunk towards 1; returns the hits expected where the fewest are."""
         expected = self.expected(feature, cells)
+        if feature == WAIT:
+            self.waits_expected = expected
         scale = self.excess(feature, expected)
         trust = self.trust(feature, expected, scale, clump)
-        self.believed[feature] = [
-            1.0
-            + trust
-            * (
-                (self.hits_at(feature, place) + CAUTION * clump) / (scale * e + CAUTION * clump)
-                - 1.0
-            )
-            for place, e in enumerate(expected)
-        ]
+        caution = CAUTION * clump
+        for place, e in enumerate(expected):
+            run = WAITS if feature == WAIT else len(expected)
+            beside = [p for p in (place - 1, place + 1) if p >= 0 and p // run == place // run]
+            beside = [p for p in beside if p < len(expected)]
+            near_hits, near_expected = caution, caution
+            for other in beside:
+                near_hits += self.hits_at(feature, other)
+                near_expected += scale * expected[other]
+            hits = self.hits_at(feature, place) + caution * (near_hits / near_expected)
+            self.believed[feature][place] = 1.0 + trust * (hits / (scale * e + caution) - 1.0)
         return min(scale * e for e in expected)
 
     def trust(self, feature: int, expected: list[float], scale: float, clump: float) -> float:
@@ -421,13 +439,19 @@ class Rates:
                 hits = self.hits_at(feature, place)
                 seen += 1.0
                 surprise += (hits - e) ** 2 / (e + CAUTION * clump) / clump
-        return max(0.0, 1.0 - seen / surprise) if surprise > 0.0 else 0.0
+        by_chance = seen + 2.0 * math.sqrt(2.0 * seen)  # and two standard deviations
+        return max(0.0, 1.0 - by_chance / surprise) if surprise > 0.0 else 0.0
 
     def best_ahead(self, wait: int) -> float:
-        """The best mean of the waits' factor from a wait up to a later one, by their lengths."""
+        """The best mean of the waits' factor from a wait up to a later one, by their lengths, as
+        far as waits were seen."""
+        first = wait // WAITS * WAITS
+        its = range(first, first + WAITS)
+        hardly = 0.005 * added([self.waits_expected[place] for place in its])
+        seen = [place for place in its if self.waits_expected[place] > hardly]
         total = length = best = 0.0
-        for later in range(wait, WAITS):
-            width = 2.0 ** max(0, later - 1)
+        for later in range(wait, max([wait, *seen]) + 1):
+            width = 2.0 ** max(0, later - first - 1)
             total += width * self.believed[WAIT][later]
             length += width
             best = max(best, total / length)

@@ -181,7 +181,6 @@ class Cumulative(Frequency):
         super().__init__(statistics)
         self.alpha, self.gain, self.decay = Fraction(alpha), Fraction(gain), Fraction(decay)
         self.worth: dict[int, Fraction] = {}
-        self.born: dict[int, int] = {}
 
     def arrived(self, join: ManyJoin, arrival: Arrival) -> None:
         super().arrived(join, arrival)
@@ -198,7 +197,8 @@ class Cumulative(Frequency):
         for _, taken in sorted(met):
             x = retained[taken]
             window = join.spec.windows[x.stream]
-            left = Fraction(self.born[taken] + length(window) - now(join, x.stream))
+            birth = x.taken_of_stream if window.kind == "rows" else x.time
+            left = Fraction(birth + length(window) - now(join, x.stream))
             left = max(Fraction(0), left / length(window)) if window.size else Fraction(0)
             gained = self.alpha * self.gain * Fraction(x.importance) * self.matches(join, x)
             self.worth[taken] = self.worth[taken] / self.decay + gained * left
@@ -207,7 +207,6 @@ class Cumulative(Frequency):
         matches = self.matches(join, arrival)
         own = self.alpha * Fraction(arrival.importance)
         self.worth[arrival.taken] = own * (1 + self.gain * matches)
-        self.born[arrival.taken] = born(join, arrival)
 
     def rank(self, join: ManyJoin, arrival: Arrival) -> Any:
         return self.worth[arrival.taken], arrival.taken

@@ -90,6 +90,12 @@ class ShedJoin(NaiveJoin):
             return sum(other.stream == stream for other in self.seen) - 1
         return self.moment
 
+    def age(self, arrival: Arrival) -> int:
+        """How old it is by its own time, as long as which it lives; in a count window by number."""
+        is_counted = self.spec.windows[arrival.stream].kind == "rows"
+        born = arrival.born if is_counted else arrival.time // self.nanoseconds
+        return self.now(arrival.stream) - born
+
     @property
     def moment(self) -> int:
         assert self.clock is not None
@@ -140,12 +146,26 @@ class ShedJoin(NaiveJoin):
                 self.factor[stream] = tuples / max(1, self.window(other))
             elif name != "age":
                 self.precedence[stream] = int(theirs > 1.1 * ours)
+        # Nobody meets a retained tuple of the last stream, or of an instant, without a window.
+        idle = [
+            window.kind != "rows"
+            and window.size == 0
+            and (stream == 1 or self.spec.ties == "instant")
+            for stream, window in enumerate(self.spec.windows)
+        ]
+        if sum(idle) == 1:
+            self.precedence = [int(not none) for none in idle]
         if all_came:
             self.arrived = [number * 0.5 ** (1.0 / 16) for number in self.arrived]
             self.until_plan = 64
 
     def count(self, arrival: Arrival) -> None:
-        """Count on in a sketch, once the window of a stream holds more than its log."""
+        """Count on in a sketch, once the window of a stream holds more than its log; where a window
+        is empty all tuples are counted, and fade once in a window."""
+        has_empty = any(window.size == 0 for window in self.spec.windows)
+        fades = 1 if has_empty and self.policy.get("statistics") is None else 5
+        if fades == 1 and self.sketch is None:
+            self.sketch, self.faded, self.quiet = {}, self.moment, 0
         if self.sketch is None:
             before = [a for a in self.seen if a is not arrival and self.is_in_window(a)]
             if sum(a.stream == arrival.stream for a in before) >= shed_arrays.log_lines(self.spec):
@@ -157,7 +177,7 @@ class ShedJoin(NaiveJoin):
             timed = [s for s in range(2) if self.spec.windows[s].kind != "rows"]
             elapsed = self.moment - self.faded if timed else self.quiet
             period = max(sizes[s] for s in timed) if timed else sum(sizes)
-            if self.quiet >= learning.SMALLEST_FADE and 5 * elapsed > period:
+            if self.quiet >= learning.SMALLEST_FADE and fades * elapsed > period:
                 held = {self.key(other) for other in self.alive}
                 for key in {key for _, key in self.sketch}:
                     counts = [faded(self.sketch.pop((s, key), 0.0)) for s in range(2)]
@@ -177,7 +197,7 @@ class ShedJoin(NaiveJoin):
         for other in others:
             if other.taken in self.worth and other in self.alive:
                 window = self.window(other.stream)
-                left = Fraction(other.born + window - self.now(other.stream), max(window, 1))
+                left = Fraction(window - self.age(other), max(window, 1))
                 gain = Fraction(self.weight("beta", "gain", 0.1))
                 alpha = Fraction(self.weight("alpha", "alpha", 1.0))
                 gain *= (
@@ -263,17 +283,30 @@ class ShedJoin(NaiveJoin):
             self.leave(victim, "evicted")
         self.alive.append(arrival)
 
+    def resize(self, memory: int) -> None:
+        """Another budget from now on: whoever is worth least goes until it is kept."""
+        self.spec = self.spec.replace(memory=memory)
+        for stream in range(2):
+            while len(self.pool_of(stream)) > self.capacity(stream):
+                victim = self.next_victim(self.pool_of(stream))
+                self.victims.append((victim.stream, victim.row))
+                self.leave(victim, "evicted")
+
+    def next_victim(self, pool: list[Arrival]) -> Arrival:
+        """Who goes although nobody comes."""
+        return self.first_to_go(pool)
+
     # --- the policies ---------------------------------------------------------------------
 
     def weight(self, name: str, other_name: str, default: float) -> float:
         value = self.policy.get(other_name if self.policy.name == "dgl" else name)
         return default if value is None else value
 
-    def first_to_go(self, pool: list[Arrival], arrival: Arrival) -> Arrival:
-        """The first of each stream, then the first of these and the new one."""
+    def first_to_go(self, pool: list[Arrival], *arrival: Arrival) -> Arrival:
+        """The first of each stream, then the first of these and the new one, if there is one."""
         own = [[other for other in pool if other.stream == stream] for stream in range(2)]
         firsts = [min(others, key=self.rank) for others in own if others]
-        return min([*firsts, arrival], key=self.place)
+        return min([*firsts, *arrival], key=self.place)
 
     def place(self, arrival: Arrival) -> Rank:
         """Whoever has the smallest goes; under `split="auto"` in the currency of both streams."""

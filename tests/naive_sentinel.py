@@ -36,6 +36,7 @@ class Witness:
     kept: float = 0.0
     exact_worth: float = 0.0
     kept_worth: float = 0.0
+    count: float = 0.0  # the tuple itself, divided by the rate when it came
 
 
 def mixed(number: int) -> int:
@@ -93,7 +94,7 @@ def witnesses(
                     rate *= LESS
                     keep_some()
             if draw < rate:
-                held.append(Witness(new, draw, rate))
+                held.append(Witness(new, draw, rate, count=1.0 / rate))
             if check_at < new.time:
                 check_at = new.time + max(windows)
                 if rate < 1.0:

@@ -9,13 +9,28 @@ arrival, a new one, and again whoever is about to go (who stays if it is worth m
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
 
+import numpy as np
 from naive import Arrival
-from naive_estimates import AGES, FadingCounts, Importances, Monitors, Pace, Rates, Stages, level_of
+from naive_estimates import (
+    AGES,
+    WAITS,
+    FadingCounts,
+    Importances,
+    Monitors,
+    Pace,
+    Rates,
+    Stages,
+    faded,
+    level_of,
+)
 from naive_policies import NOTHING, Rank, ShedJoin
 
-from tidegate.shed import learning
+from tidegate.estimators import hashes, match_rate
+from tidegate.shed import learning, shadows
 from tidegate.spec import JoinSpec
+from tidegate.spec.predicates import Equal
 
 GOES_LAST = 2  # the precedence of a monitor
 
@@ -33,10 +48,30 @@ class WatchedJoin(ShedJoin):
         self.paces = [Pace(self.window(stream)) for stream in range(2)]
         self.monitors = []
         for stream in range(2):
-            share = int(self.capacity(stream)) // (2 if spec.split in ("shared", "auto") else 1)
-            limit = min(128.0, share / self.one_in) if share >= 4 else 0.0
             buckets = max(1, -(-self.window(stream) // self.width(stream)))
-            self.monitors.append(Monitors(limit, buckets))
+            self.monitors.append(Monitors(self.limit(stream), buckets))
+
+    def limit(self, stream: int) -> float:
+        """How many monitors a stream may have."""
+        named = self.spec.split in ("shared", "auto")
+        share = int(self.capacity(stream)) // (2 if named else 1)
+        return min(128.0, share / self.one_in) if share >= 4 else 0.0
+
+    def resize(self, memory: int) -> None:
+        """Where there are too many monitors for a smaller budget, they are as all others."""
+        self.spec = self.spec.replace(memory=memory)
+        for stream, monitors in enumerate(self.monitors):
+            before, monitors.limit = monitors.limit, self.limit(stream)
+            own = [a for a in self.alive_of(stream) if a.taken in self.lives]
+            if len(own) > max(1.0, monitors.limit) and monitors.limit < before:
+                for arrival in own:
+                    monitors.end(self.lives.pop(arrival.taken), False)
+        super().resize(memory)
+
+    def next_victim(self, pool: list[Arrival]) -> Arrival:
+        candidates = [other for other in pool if other.taken not in self.lives]
+        self.look_again(candidates)
+        return self.first_to_go(candidates)
 
     def width(self, stream: int) -> int:
         """Twentieths of a window, in whole units."""
@@ -124,17 +159,48 @@ class AgeJoin(WatchedJoin):
         self.now_of = [self.now(stream) for stream in range(2)]
 
 
+@dataclass
+class Shadow:
+    """A tuple that is followed through the full window."""
+
+    arrival: Arrival
+    draw: int
+    born: int
+    aged: int  # the clock of its age, when its trials were last counted
+    last: int  # when its key was last seen
+    since: int  # when its trials were last counted, by the clock of waits
+    seen: int  # and how many opposite tuples had come then
+    count: float  # of its key on the opposite stream
+    side: int = 0  # was its key last seen on the opposite stream?
+
+
 class ValueJoin(WatchedJoin):
     one_in = 48
 
     def __init__(self, spec: JoinSpec, nanoseconds: int = 1) -> None:
         super().__init__(spec, nanoseconds)
         self.keys = FadingCounts()
-        self.rates = [Rates(max(1, self.fade_after())) for _ in range(2)]
+        span = max(1, self.fade_after())
+        self.unit = 1  # of moments, as they are kept: a 2 ** 24th of the span or less
+        while span // self.unit >= 2**25:
+            self.unit *= 2
+        self.rates = [Rates(span // self.unit) for _ in range(2)]
+        self.every = 1  # one slot in so many is studied
+        while int(spec.memory_rows or 0) // self.every > match_rate.STUDIED:
+            self.every *= 2
+        self.by_key = all(isinstance(predicate, Equal) for predicate in spec.predicates)
+        if self.by_key:
+            for monitors in self.monitors:
+                monitors.limit = 0.0
+        self.shadows: list[list[Shadow]] = [[], []]
+        self.shadow_every = [1, 1]
+        self.room = max(shadows.FEWEST, min(shadows.MOST, int(spec.memory_rows or 0)))
+        self.slots: dict[int, int] = {}  # by order of arrival
+        self.unused: list[int] = []  # slots that were left; the last one is taken first
         self.importances = Importances(spec.output_importance)
         timed = [s for s in range(2) if spec.windows[s].kind != "rows"]
         self.clock_of = timed[0] if timed else None  # the stream whose clock waits go by
-        self.wait_clock, self.refreshed, self.unfitted, self.hurry = 0, 0, 64, 1
+        self.wait_clock, self.refreshed, self.unfitted, self.hurry = 0, 0, 64, 16
         self.refresh_in, self.quiet, self.faded = 1, 0, 0
         self.seen_of, self.now_of = [0, 0], [0, 0]  # as of the last arrival that was seen
         self.scores: dict[int, float] = {}
@@ -147,13 +213,26 @@ class ValueJoin(WatchedJoin):
             return 0.0
         rates = self.rates[stream]
         worth = rates.believed[0][level_of(self.keys.of(key, 1 - stream))]
+        side = int(self.by_key and self.keys.last_on[key] != stream)
         last, _ = self.keys.moments.get(key, (None, None))
-        waited = 0 if last is None else self.wait_clock - last
-        age = self.now_of[stream] - arrival.born
-        worth *= rates.wait_worth[rates.wait_of(waited)] * self.stages[stream].at(age)
+        waited = 0 if last is None else self.short_now - last
+        age = self.age_of(arrival)
+        worth *= rates.wait_worth[side * WAITS + rates.wait_of(waited)] * self.stages[stream].at(
+            age
+        )
         if self.spec.importance_columns is not None:
             worth *= self.importances.worth(stream, arrival.importance)
         return worth
+
+    def age_of(self, arrival: Arrival) -> int:
+        """As of the last arrival that was seen."""
+        is_counted = self.spec.windows[arrival.stream].kind == "rows"
+        born = arrival.born if is_counted else arrival.time // self.nanoseconds
+        return self.now_of[arrival.stream] - born
+
+    @property
+    def short_now(self) -> int:
+        return self.wait_clock // self.unit
 
     # --- learning -------------------------------------------------------------------------
 
@@ -168,7 +247,9 @@ class ValueJoin(WatchedJoin):
         self.tick()
         if key is not NOTHING:
             self.rates[stream].weight += 1.0
-            self.keys.see(key, stream, self.wait_clock, key in self.held())
+            self.keys.see(key, stream, self.short_now, key in self.held())
+            if self.by_key:
+                self.see_shadows(arrival, key)
         self.being_taken.append(arrival)
         if self.spec.importance_columns is not None:
             self.importances.see(stream, arrival.importance)
@@ -181,9 +262,10 @@ class ValueJoin(WatchedJoin):
         self.quiet += 1
         elapsed = self.quiet if self.clock_of is None else self.moment - self.faded
         if self.quiet >= learning.SMALLEST_FADE and elapsed > self.fade_after():
-            for other in self.alive:
-                self.account(other, False)
+            self.account_all()
             self.keys.fade(self.held())
+            for shadow in (*self.shadows[0], *self.shadows[1]):
+                shadow.count = faded(shadow.count)
             for rates in self.rates:
                 rates.fade()
             self.importances.fade()
@@ -204,12 +286,80 @@ class ValueJoin(WatchedJoin):
         else:
             self.wait_clock = self.now_of[self.clock_of]
         self.unfitted += 1
-        if (self.wait_clock - self.refreshed) * self.hurry > max(1, self.fade_after()):
+        if self.wait_clock - self.refreshed > max(1, self.fade_after()):
             self.refresh_in = 1
+
+    def account_all(self) -> None:
+        for stream in range(2):
+            for shadow in self.shadows[stream]:
+                self.account_shadow(stream, shadow, False)
+        for arrival in self.alive:
+            self.account(arrival, False)
+
+    # --- shadows: one tuple in so many, followed through the full window -------------------
+
+    def see_shadows(self, arrival: Arrival, key: Hashable) -> None:
+        stream = arrival.stream
+        for lane in range(2):
+            while self.shadows[lane] and not self.would_live(lane, self.shadows[lane][0]):
+                self.account_shadow(lane, self.shadows[lane].pop(0), False)
+        for lane in range(2):
+            for shadow in self.shadows[lane]:
+                if self.key(shadow.arrival) == key:
+                    together = shadow.arrival.time == arrival.time and self.spec.ties == "instant"
+                    self.account_shadow(lane, shadow, lane != stream and not together)
+                    shadow.last, shadow.side = self.short_now, int(lane != stream)
+                    if lane != stream:
+                        shadow.count = self.keys.of(key, stream)
+        window = self.spec.windows[stream]
+        if window.kind != "rows" or window.size > 0:
+            self.begin_shadow(arrival, key)
+
+    def would_live(self, stream: int, shadow: Shadow) -> bool:
+        is_counted = self.spec.windows[stream].kind == "rows"
+        age = self.now_of[stream] - shadow.born
+        return age < self.window(stream) if is_counted else age <= self.window(stream)
+
+    def begin_shadow(self, arrival: Arrival, key: Hashable) -> None:
+        stream = arrival.stream
+        draw = int(hashes.marks_of(np.array([2 * self.seen_of[stream] + stream]))[0])
+        ring = self.shadows[stream]
+        if draw % self.shadow_every[stream] == 0 and len(ring) == self.room:
+            self.shadow_every[stream] *= 2
+            for shadow in ring:
+                if shadow.draw % self.shadow_every[stream]:
+                    self.account_shadow(stream, shadow, False)
+            ring[:] = [s for s in ring if s.draw % self.shadow_every[stream] == 0]
+        elif self.shadow_every[stream] > 1 and 8 * len(ring) < self.room:
+            self.shadow_every[stream] //= 2
+        if draw % self.shadow_every[stream] == 0 and len(ring) < self.room:
+            now, short = self.now_of[stream], self.short_now
+            is_counted = self.spec.windows[stream].kind == "rows"
+            born = now if is_counted else arrival.time // self.nanoseconds
+            seen, count = self.seen_of[1 - stream], self.keys.of(key, 1 - stream)
+            ring.append(Shadow(arrival, draw, born, now, short, short, seen, count))
+
+    def account_shadow(self, stream: int, shadow: Shadow, met: bool) -> None:
+        now, seen = self.short_now, self.seen_of[1 - stream]
+        trials, rates = seen - shadow.seen, self.rates[stream]
+        if trials or met:
+            level = level_of(shadow.count)
+            begun = max(0, shadow.since - shadow.last)
+            waits = (begun, begun + now - shadow.since)
+            ages = (shadow.aged - shadow.born, self.now_of[stream] - shadow.born)
+            window = self.width(stream) * self.monitors[stream].buckets
+            age, wait = rates.spread(level, ages, waits, window, trials, shadow.side)
+            if met:
+                rates.hit(level, age, wait, seen)
+        shadow.seen, shadow.since, shadow.aged = seen, now, self.now_of[stream]
+
+    # --- members, where tuples meet by other predicates ------------------------------------
 
     def account(self, arrival: Arrival, met: bool) -> None:
         """Its trials since it was last looked at, spread over the cells it went through."""
-        stream, key, now = arrival.stream, self.key(arrival), self.wait_clock
+        if arrival.taken not in self.exposed:
+            return
+        stream, key, now = arrival.stream, self.key(arrival), self.short_now
         rates = self.rates[stream]
         seen, since, then = self.exposed[arrival.taken]
         trials = self.seen_of[1 - stream] - seen
@@ -218,7 +368,9 @@ class ValueJoin(WatchedJoin):
             return
         level = level_of(max(0.0, self.keys.of(key, 1 - stream) - met))
         window = self.width(stream) * self.monitors[stream].buckets
-        young, old = then - arrival.born, self.now_of[stream] - arrival.born
+        old = self.age_of(arrival)
+        is_timed = not any(window.kind == "rows" for window in self.spec.windows)
+        young = old - ((now - since) * self.unit if is_timed else self.now_of[stream] - then)
         last, before = self.keys.moments.get(key, (None, None))
         if met and last == now:
             last, before = before, None
@@ -239,21 +391,24 @@ class ValueJoin(WatchedJoin):
     def refresh(self) -> None:
         weight = self.rates[0].weight + self.rates[1].weight
         if self.unfitted >= 64 and 40 * self.unfitted >= weight:
-            for arrival in self.alive:
-                self.account(arrival, False)
+            self.account_all()
             self.fit()
-        moved = 0
+        least = [self.least_score(stream) for stream in range(2)]
+        wasted = 0
         for arrival in self.alive:
-            before, after = self.scores[arrival.taken], self.score(arrival)
-            self.scores[arrival.taken] = after
-            moved += abs(after - before) > 0.1 * max(before, after)
-        if 8 * moved > len(self.alive):
+            self.scores[arrival.taken] = self.score(arrival)
+            wasted += self.scores[arrival.taken] < 0.9 * least[arrival.stream]
+        if 32 * wasted > len(self.alive):
             self.hurry = min(64, 2 * self.hurry)
-        elif 32 * moved < len(self.alive):
+        elif 128 * wasted < len(self.alive):
             self.hurry = max(1, self.hurry // 2)
         self.refreshed = self.wait_clock
-        ordinary = sum(arrival.taken not in self.lives for arrival in self.alive)
-        self.refresh_in = max(learning.SMALLEST_REFRESH, ordinary)
+        self.refresh_in = max(learning.SMALLEST_REFRESH, 8 * len(self.alive) // self.hurry)
+
+    def least_score(self, stream: int) -> float:
+        """Of those of a stream that can be victims, as of when they were last scored."""
+        candidates = [a for a in self.alive_of(stream) if a.taken not in self.lives]
+        return min((self.scores[a.taken] for a in candidates), default=0.0)
 
     def fit(self) -> None:
         self.lessons += 1
@@ -290,26 +445,32 @@ class ValueJoin(WatchedJoin):
         self.scores[arrival.taken] = self.score(arrival)
 
     def look_again(self, candidates: list[Arrival]) -> None:
-        """Whoever is about to go in its stream stays if it is worth more by now."""
+        """Whoever is about to go in its stream stays if it is worth clearly more by now."""
         for stream in range(2):
             while own := [other for other in candidates if other.stream == stream]:
                 first = min(own, key=self.rank)
                 score = self.score(first)
-                if score <= self.scores[first.taken]:
+                if score <= 1.05 * self.scores[first.taken]:
                     break
                 self.scores[first.taken] = score
 
     def admitted(self, arrival: Arrival) -> None:
         stream = arrival.stream
-        self.exposed[arrival.taken] = (
-            self.seen_of[1 - stream],
-            self.wait_clock,
-            self.now_of[stream],
-        )
+        slot = self.unused.pop() if self.unused else len(self.slots)
+        self.slots[arrival.taken] = slot
+        if self.by_key:
+            return
+        if slot % self.every == 0 or (self.every > 1 and arrival.taken in self.lives):
+            self.exposed[arrival.taken] = (
+                self.seen_of[1 - stream],
+                self.short_now,
+                self.now_of[stream],
+            )
 
     def leave(self, arrival: Arrival, cause: str) -> None:
         super().leave(arrival, cause)
         self.account(arrival, False)
+        self.unused.append(self.slots.pop(arrival.taken))
 
 
 def twin_of(spec: JoinSpec, nanoseconds: int) -> ShedJoin:

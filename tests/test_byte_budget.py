@@ -125,5 +125,5 @@ def test_what_a_slot_takes_at_most(policy: str) -> None:
     each = arrays.slot_bytes(state) + shed_arrays.slot_bytes(shed)
     more = MANY_SLOTS - len(state.slots)
     state = arrays.with_more_slots(state, MANY_SLOTS)
-    shed = shed_arrays.with_more_slots(shed, state.notes)
+    shed = shed_arrays.with_more_slots(shed, state)
     assert byte_budget.held(state, shed) - before <= each * more

@@ -22,7 +22,7 @@ from tidegate.estimators import age_curve, frequency, hashes, importance, match_
 from tidegate.shed import groups, queue
 from tidegate.shed.members import Needs
 from tidegate.shed.members import empty as empty_members
-from tidegate.windows.lifetime import NOTE
+from tidegate.windows.lifetime import NOTE, SLOT
 
 age_curve = Standalone(age_curve)
 frequency = Standalone(frequency)
@@ -213,17 +213,17 @@ def rates_of(
     chance = level[:, None, None] * age[None, :, None] * wait[None, None, :]
     hits = np.random.default_rng(seed).poisson(trials * chance)
     rates.trials[0, : len(level)] = trials
-    for feature, others in enumerate(((1, 2), (0, 2), (0, 1))):
-        margin = hits.sum(axis=others)
-        rates.hits[0, feature, : len(margin)] = margin
+    rates.hits[0, match_rate.LEVEL, : len(level)] = hits.sum(axis=(1, 2))
+    rates.hits[0, match_rate.AGE, : len(age)] = hits.sum(axis=(0, 2))
+    rates.hits[0, match_rate.WAIT, : len(wait)] = hits.sum(axis=(0, 1))
     rates.clumps[0, :2] = hits.sum()
     for _ in range(100):
         match_rate.fit(rates)
     return rates
 
 
-WAITS = np.ones(match_rate.WAITS)
-EVEN = np.full((10, 20, match_rate.WAITS), 500)
+WAITS = np.ones(2 * match_rate.WAITS)
+EVEN = np.full((10, 20, 2 * match_rate.WAITS), 500)
 
 
 def test_rates_follow_counts_where_these_predict() -> None:
@@ -239,16 +239,11 @@ def test_rates_are_flat_where_counts_say_nothing() -> None:
     assert rates.level_rate[0, :10] == pytest.approx(np.full(10, 0.003), rel=0.1)
 
 
-def test_a_score_has_moved_by_more_than_a_trifle() -> None:
-    pairs = [(1.0, 1.2), (1.2, 1.0), (1.0, 1.05), (0.0, 0.0)]
-    assert [bool(match_rate.has_moved(*pair)) for pair in pairs] == [True, True, False, False]
-
-
 def test_what_age_explains_is_not_counted_twice() -> None:
     """A key's count grows with its age: on the diagonal both predict, in truth only age does."""
     age = np.linspace(0.1, 1.9, 20)
     places = np.arange(20) // 2
-    trials = np.zeros((10, 20, match_rate.WAITS), np.int64)
+    trials = np.zeros((10, 20, 2 * match_rate.WAITS), np.int64)
     for spread, weight in ((0, 2000), (1, 1000), (2, 500)):
         for side in (-spread, spread):
             trials[np.clip(places + side, 0, 9), np.arange(20)] += weight
@@ -257,6 +252,17 @@ def test_what_age_explains_is_not_counted_twice() -> None:
     assert level == pytest.approx(np.full(10, level.mean()), rel=0.25)
     shape = rates.age_rate[0] / rates.age_rate[0].mean()
     assert shape == pytest.approx(age, abs=0.2)
+
+
+def test_waits_since_the_own_and_since_the_opposite_stream_differ() -> None:
+    """After a key came on the own stream only fresh tuples are met, after the opposite one all."""
+    half = match_rate.WAITS
+    wait = np.concatenate([np.full(half, 0.1), np.ones(half)])
+    wait[0] = 8.0
+    rates = rates_of(np.full(10, 0.004), np.ones(20), wait, EVEN, 5)
+    own, opposite = np.split(rates.wait_rate[0], 2)
+    assert own[0] > 5 * opposite.max()
+    assert opposite.min() > 5 * own[1:].max()
 
 
 def test_what_comes_once_is_not_expected_again() -> None:
@@ -276,8 +282,8 @@ def test_trials_are_spread_over_what_a_tuple_went_through(
 ) -> None:
     ages, waits = (min(ages), max(ages)), (min(waits), max(waits))
     rates = match_rate.empty(2, 20)
-    rates.span[0] = 400
-    age, wait = match_rate.spread(rates, 0, 3, ages, waits, 400, trials)
+    rates.span[match_rate.SHORT_SPAN] = 400
+    age, wait = match_rate.spread(rates, 0, 3, ages, waits, 0, 400, trials)
     counted = rates.trials[0, 3]
     assert counted.sum() == rates.trials.sum() == trials
     # What ends just where a place ends has not reached the next.
@@ -323,7 +329,8 @@ def test_a_group_has_its_first_at_the_root(steps: list[tuple[bool, int]], is_hea
     needs = Needs(
         priority=False, basis=True, born=False, cost=False, key=False, links=True, below=is_heap
     )
-    members = empty_members(notes, needs)
+    slots = np.zeros(len(notes), SLOT).view(np.recarray)
+    members = empty_members(slots, notes, needs)
     root, inside = groups.NOBODY, []
     for slot, (adds, number) in enumerate(steps):
         if adds or not inside:

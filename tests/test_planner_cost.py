@@ -13,12 +13,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tidegate.planner.accesses import ceil_log, paper_accesses
-from tidegate.planner.cost import pair_cost, pair_costs
+from tidegate.costs.accesses import ceil_log, paper_accesses
+from tidegate.costs.cost import pair_cost, pair_costs
+from tidegate.costs.structures import pairs
+from tidegate.costs.weights import PAPER
+from tidegate.costs.workload import Workload
 from tidegate.planner.crossover import at_share, crossover, ratio, winners
-from tidegate.planner.structures import pairs
-from tidegate.planner.weights import PAPER
-from tidegate.planner.workload import Workload
 
 # kang2003, Table 3, as printed.
 TABLE_3 = {

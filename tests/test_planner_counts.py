@@ -10,9 +10,9 @@ import pyarrow as pa
 import pytest
 
 import tidegate as tg
-from tidegate.planner.accesses import paper_accesses
-from tidegate.planner.engine_accesses import engine_accesses
-from tidegate.planner.workload import Workload
+from tidegate.costs.accesses import paper_accesses
+from tidegate.costs.engine_accesses import engine_accesses
+from tidegate.costs.workload import Workload
 
 
 def counted(indexes, windows, keys, rows):

@@ -9,12 +9,12 @@ import pytest
 
 pytest.importorskip("altair")
 
+from tidegate.costs.workload import Workload
 from tidegate.lab import kang2003, kang2003_engine, kang2003_scarce, srivastava2004_alloc
 from tidegate.lab.claims import Claim
 from tidegate.lab.figures import Scale, choose
 from tidegate.planner.crossover import Winner
 from tidegate.planner.quadrants import allocate_resources, allocation, splits
-from tidegate.planner.workload import Workload
 
 QUICK = Scale(quick=True)
 

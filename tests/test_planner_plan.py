@@ -16,13 +16,14 @@ import pytest
 
 import tidegate as tg
 from tidegate.cli import run
-from tidegate.planner import calibrate, machine, plan_view
-from tidegate.planner.choice import choose
+from tidegate.costs import machine
+from tidegate.costs.choice import choose
+from tidegate.costs.state_bytes import state_bytes
+from tidegate.costs.structures import index_of
+from tidegate.costs.weights import PAPER
+from tidegate.costs.workload import Workload
+from tidegate.planner import calibrate, plan_view
 from tidegate.planner.sample import sample_of
-from tidegate.planner.state_bytes import state_bytes
-from tidegate.planner.structures import index_of
-from tidegate.planner.weights import PAPER
-from tidegate.planner.workload import Workload
 from tidegate.spec import TidegateError
 
 EXAMPLE = ["plan", "--windows", "9500", "500", "--rates", "2", "998", "--weights", "paper"]

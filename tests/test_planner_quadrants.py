@@ -9,8 +9,8 @@ import naive_planner
 import numpy as np
 import pytest
 
+from tidegate.costs.workload import Workload
 from tidegate.planner.quadrants import allocate_resources, splits
-from tidegate.planner.workload import Workload
 from tidegate.spec import TidegateError
 
 FIG_5 = Workload((100, 200), (800, 200), selectivity=0.01)

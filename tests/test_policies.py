@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from itertools import pairwise
+from collections.abc import Sequence
+from itertools import pairwise, zip_longest
 from random import Random
 from typing import Any
 
@@ -19,11 +20,13 @@ from contracts import Case, Push, results_of, tuple_by_tuple
 from hypothesis import assume, currently_in_test_context, given, settings
 from hypothesis import strategies as st
 from naive_policies import ShedJoin
-from naive_value import WatchedJoin, twin_of
+from naive_value import ValueJoin, WatchedJoin, twin_of
 from strategies import LARGER, SMALL, cases
 
 import tidegate as tg
 from tidegate.engine import snapshot
+from tidegate.estimators import match_rate
+from tidegate.shed import shadows
 
 EXAMPLES = int(os.environ.get("TIDEGATE_EXAMPLES", settings().max_examples))
 MANY, FEW = (max(2, EXAMPLES // part) for part in (2, 20))
@@ -87,8 +90,9 @@ def beyond_signed(case: Case, schemas: dict[str, pa.Schema]) -> bool:
     return False
 
 
-def check_victims(case: Case) -> ShedJoin:
-    """Engine and twin agree after each push; returns the twin."""
+def check_victims(case: Case, budgets: Sequence[int] = ()) -> ShedJoin:
+    """Engine and twin agree after each push; returns the twin. `budgets` are those that the first
+    pushes are followed by."""
     # A stream whose columns show up late may change the codes of keys; counts of keys that have no
     # retained tuple are lost then, which the twins do not follow.
     schemas = {name: table.schema for push in case.pushes for name, table in push.tables.items()}
@@ -96,10 +100,14 @@ def check_victims(case: Case) -> ShedJoin:
         assume(not beyond_signed(case, schemas))
     engine = tg.JoinEngine(case.spec, schemas)
     twin = twin_of(case.spec, nanoseconds_per_unit(schemas))
-    for push in case.pushes:
+    for push, budget in zip_longest(case.pushes, budgets[: len(case.pushes)]):
         table = engine.push(push.tables, watermark=push.watermark)
         rows = {name: part.to_pylist() for name, part in push.tables.items()}
         expected = twin.push(rows, watermark=push.watermark)
+        if budget is not None:
+            engine.resize(budget)
+            twin.resize(budget)
+            assert engine.stats()["memory_rows"] <= budget == engine.spec.memory
         kept = {
             name: sorted(a.row for a in twin.alive_of(stream))
             for stream, name in enumerate(case.spec.streams)
@@ -159,9 +167,7 @@ WINDOWS: list[Any] = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("policy", ["age", "value"])
-@pytest.mark.parametrize("number", range(len(WINDOWS)))
-def test_what_is_learned_over_many_windows_names_the_same_victims(number: int, policy: str) -> None:
+def recurring(number: int, policy: str, unit: int = 1, by_key: bool = True) -> Case:
     """Two keys in three come back soon, at ages that differ between the streams."""
     random, tables = Random(number), {}
     for name, lag in (("left", 3), ("right", 12)):
@@ -170,22 +176,56 @@ def test_what_is_learned_over_many_windows_names_the_same_victims(number: int, p
         tables[name] = pa.table(
             {
                 f"row_{name}": range(len(times)),
-                "ts": times,
+                "ts": [unit * time for time in times],
                 "k": keys,
                 "w": [random.choice((0.25, 1.0, 4.0)) for _ in times],
             }
         )
     spec = tg.JoinSpec(
-        on="k", time="ts", within=WINDOWS[number], memory=40, policy=policy, importance="w",
+        on="k" if by_key else ["k", tg.band("w", -10, 10)],
+        time="ts", within=40 * unit if unit > 1 else WINDOWS[number], memory=40,
+        policy=policy, importance="w",
         split=("auto", "shared", "even", "auto")[number],
         output_importance=("min", "mean", "max", "product")[number],
         ties=("arrival", "instant")[number % 2],
     )  # fmt: skip
     cuts = [0, 90, 91, 200, 350]
     pushes = [{n: t.slice(a, b - a) for n, t in tables.items()} for a, b in pairwise(cuts)]
-    twin = check_victims(Case(spec, tuple(Push(push) for push in pushes)))
+    return Case(spec, tuple(Push(push) for push in pushes))
+
+
+@pytest.mark.parametrize("policy", ["age", "value"])
+@pytest.mark.parametrize("number", range(len(WINDOWS)))
+def test_what_is_learned_over_many_windows_names_the_same_victims(number: int, policy: str) -> None:
+    twin = check_victims(recurring(number, policy))
     assert isinstance(twin, WatchedJoin)
     assert twin.lessons > 1
+
+
+@pytest.mark.parametrize(("number", "unit"), [(0, 1), (0, 2**22), (2, 1)])
+def test_value_learns_from_a_sample_of_its_tuples(
+    number: int, unit: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where a hash does not decide who meets: one slot in four, and all monitors; long times are
+    kept in coarse units."""
+    monkeypatch.setattr(match_rate, "STUDIED", 10)
+    twin = check_victims(recurring(number, "value", unit, by_key=False))
+    assert isinstance(twin, ValueJoin)
+    assert twin.lessons > 1
+    assert (twin.every, twin.unit) == (4, 8 if unit > 1 else 1)
+    assert 0 < len(twin.exposed) < len(twin.slots) + twin.counts["evicted", 0]
+
+
+@pytest.mark.parametrize("number", range(len(WINDOWS)))
+def test_value_drops_shadows_when_there_are_too_many(
+    number: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(shadows, "MOST", 12)
+    monkeypatch.setattr(shadows, "FEWEST", 12)
+    twin = check_victims(recurring(number, "value"))
+    assert isinstance(twin, ValueJoin)
+    assert twin.lessons > 1
+    assert max(twin.shadow_every) > 1
 
 
 CURVES = ([1, 1, 2, 1], [3, 0, 2], [4, 2, 1], [0, 0, 5, 1, 0, 7], [1, 1, 1], [0])

@@ -19,7 +19,7 @@ from pyarrow import parquet
 
 import tidegate as tg
 from tidegate.cli import run as run_command
-from tidegate.loss import interval
+from tidegate.loss import interval, saved_sentinel
 from tidegate.loss.sentinel import WITNESS_BYTES
 
 WINDOW = {"left": 40, "right": 25}
@@ -94,7 +94,10 @@ def test_as_its_twin(options: dict[str, Any], cuts: int) -> None:
         )
         expected = [
             interval.moments(*(np.array([getattr(w, n) for w in found]) for n in names))
-            for names in (("exact", "kept", "rate"), ("exact_worth", "kept_worth", "rate"))
+            for names in (
+                ("exact", "kept", "count", "rate"),
+                ("exact_worth", "kept_worth", "count", "rate"),
+            )
         ]
         measures = 2 if spec.importance_columns else 1
         np.testing.assert_allclose(sums_of(engine)[:measures], expected[:measures], rtol=1e-9)
@@ -216,7 +219,19 @@ def test_refused_in_a_sentence(options: dict[str, Any], words: str) -> None:
         tg.JoinEngine(spec_of(options))
 
 
-def test_a_damaged_sentinel_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_share_that_becomes_smaller() -> None:
+    """What was seen so far stays, and the sample fits its new share."""
+    large, _ = run(spec_of({}), pushes_of(streams(8), 2))
+    small = tg.JoinEngine(spec_of({"sentinel": 0.15}))
+    assert large._sentinel is not None
+    assert small._sentinel is not None
+    saved = saved_sentinel.dump(large._sentinel, large._state)
+    saved_sentinel.refill(small._sentinel, saved, large._state)
+    assert small._sentinel.held <= small._sentinel.most == 9 < large._sentinel.held
+    np.testing.assert_allclose(sums_of(small)[:, :3], sums_of(large)[:, :3])
+
+
+def test_a_damaged_sentinel_is_refused() -> None:
     engine, _ = run(spec_of({}), pushes_of(streams(8), 2))
     assert engine._sentinel is not None
     for name, value in (("stream", 2), ("rate", 3.0), ("draw", 0.999), ("time", 2**62)):

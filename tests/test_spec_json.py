@@ -195,9 +195,14 @@ def terms(draw: st.DrawFn, streams: tuple[str, ...]) -> Any:
     return theta(closer, column) if kind == "theta" else column
 
 
+FUELS = st.one_of(
+    st.builds(dict, comparisons_per_second=st.floats(0, 1e12) | st.integers(0, 10**12)),
+    st.builds(dict, share_of_core=st.floats(0.001, 8)),
+    st.builds(dict, keep_up=st.just(True), interval=st.none() | TIMEDELTAS.filter(bool)),
+)
 CPUS = st.builds(
-    Cpu,
-    st.floats(0, 1e12) | st.integers(0, 10**12),
+    lambda fuel, **options: Cpu(**fuel, **options),
+    FUELS,
     adapt_every=st.none() | TIMEDELTAS.filter(bool),
     boost=st.floats(1, 10),
     sample=st.floats(0, 1),

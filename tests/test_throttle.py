@@ -7,7 +7,10 @@ times, and across snapshot and restore.
 
 from __future__ import annotations
 
+import dataclasses
+from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import numpy as np
 import pyarrow as pa
@@ -18,6 +21,8 @@ from hypothesis import strategies as st
 from naive_cpu import NaiveCpuJoin
 
 import tidegate as tg
+from tidegate.engine import core_speed
+from tidegate.state import throttle_arrays
 
 MANY, SOME = (max(2, settings().max_examples // part) for part in (4, 15))
 
@@ -141,6 +146,82 @@ def test_engine_equals_twin(predicate: str, data: st.DataObject) -> None:
 @given(data=st.data())
 def test_engine_equals_twin_out_of_order(predicate: str, data: st.DataObject) -> None:
     check_equal_to_twin(data.draw(cases(predicate, lateness=4)))
+
+
+@pytest.mark.nojit
+@pytest.mark.parametrize("places", [1, throttle_arrays.MOST_PLACES])
+@settings(max_examples=SOME)
+@given(data=st.data())
+def test_a_watermark_far_behind(places: int, data: st.DataObject) -> None:
+    """As on Spark: tuples outlive their windows, whether the ring has a place for each or not."""
+    case = data.draw(cases(data.draw(st.sampled_from(sorted(PREDICATES))), lateness=4))
+    behind = data.draw(st.integers(0, 60))
+    pushes = []
+    for push in case.pushes:
+        times = [t for part in push.tables.values() for t in part["t"].to_pylist()]
+        pushes.append(Push(push.tables, min(times, default=0) - behind))
+    with mock.patch.object(throttle_arrays, "MOST_PLACES", places):
+        check_equal_to_twin(Case(case.spec, tuple(pushes)))
+
+
+@pytest.mark.nojit
+@settings(max_examples=SOME)
+@given(data=st.data())
+def test_fuel_that_comes_with_pushes(data: st.DataObject) -> None:
+    """Under keep_up each push may bring its own fuel; a snapshot keeps the latest."""
+    case = data.draw(cases("scanned equality"))
+    assert case.spec.cpu is not None
+    cpu = dataclasses.replace(case.spec.cpu, comparisons_per_second=None, keep_up=True)
+    spec = case.spec.replace(cpu=cpu)
+    engine, twin = tg.JoinEngine(spec), NaiveCpuJoin(spec)
+    for push in case.pushes:
+        fuel = data.draw(st.sampled_from([None, 0.0, 1.0, 20.0]))
+        if fuel is not None:
+            twin.set_fuel(fuel)
+        ours = list(results_of(engine.push(push.tables, fuel=fuel), spec))
+        assert ours == twin.push({n: part.to_pylist() for n, part in push.tables.items()})
+        engine = tg.JoinEngine.restore(engine.snapshot())
+    for name, value in twin.stats().items():
+        assert engine.stats().get(name, 0) == value, name
+
+
+def test_fuel_of_a_push_is_checked() -> None:
+    engine = tg.JoinEngine(tg.JoinSpec(on="k", time="t", within=5, cpu=tg.Cpu(keep_up=True)))
+    with pytest.raises(tg.TidegateError, match="fuel -1 is not a number of comparisons"):
+        engine.push({}, fuel=-1)
+    other = tg.JoinEngine(tg.JoinSpec(on="k", time="t", within=5, cpu=tg.Cpu(3)))
+    with pytest.raises(tg.TidegateError, match="does not take it from its pushes"):
+        other.push({}, fuel=1)
+
+
+def test_a_share_of_a_core(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Measured once, kept, read back; what is of another CPU or damaged is measured again."""
+    monkeypatch.setattr(core_speed, "cache_folder", lambda: tmp_path)
+    measured = []
+    monkeypatch.setattr(core_speed, "measure", lambda kind: measured.append(kind) or 1000.0)
+    spec = tg.JoinSpec(on="k", time="t", within=5, cpu=tg.Cpu(share_of_core=0.25))
+
+    def rate() -> float | None:
+        core_speed.comparisons_per_second.cache_clear()
+        return tg.JoinEngine(spec)._fuel
+
+    assert rate() == rate() == 250.0
+    assert measured == ["hash"]
+    for text in ("{", '{"cpu": "another", "comparisons": {"hash": 4}}', "[]"):
+        (tmp_path / core_speed.FILE).write_text(text)
+        assert rate() == 250.0
+    assert len(measured) == 4
+    blob = tg.JoinEngine(spec).snapshot()
+    monkeypatch.setattr(core_speed, "measure", lambda kind: 7.0)
+    (tmp_path / core_speed.FILE).unlink()
+    core_speed.comparisons_per_second.cache_clear()
+    assert tg.JoinEngine.restore(blob)._fuel == 250.0
+    core_speed.comparisons_per_second.cache_clear()
+
+
+@pytest.mark.parametrize("kind", ["nested-loop", "hash", "inverted"])
+def test_the_speed_of_a_core_is_measured(kind: str) -> None:
+    assert 1e4 < core_speed.measure(kind) < 1e12
 
 
 @pytest.mark.nojit

@@ -60,12 +60,13 @@ _LAZY = {
     "uniform": "tidegate.spec.policy",
     "until_expiry": "tidegate.spec.policy",
     "value": "tidegate.spec.policy",
+    "Pool": "tidegate.spark",
     "configure": "tidegate.spark",
     "window_join": "tidegate.spark",
 }
 
 __all__ = [
-    "Cpu", "JoinEngine", "JoinResult", "JoinSpec", "Memories", "Optimum", "Plan", "Policy",
+    "Cpu", "JoinEngine", "JoinResult", "JoinSpec", "Memories", "Optimum", "Plan", "Policy", "Pool",
     "Regret", "SpecError", "TidegateError", "WhatIf", "age", "allocate", "arrival_order", "auto",
     "band", "configure", "dgl", "dimpprob", "eq_cluster", "estimate", "inner_product", "join",
     "optimum", "output", "overlap", "plan", "policies", "pps_cluster", "priority", "prob", "random",

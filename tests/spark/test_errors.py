@@ -13,7 +13,7 @@ from spark.feeds import Feed, random_batches
 
 from tidegate.spark import configure, metrics, window_join
 from tidegate.spark.session import PROVIDER, PROVIDER_KEY, check_java, check_protobuf
-from tidegate.spec import Cpu, JoinSpec, TidegateError, rows
+from tidegate.spec import JoinSpec, TidegateError, rows
 
 SPEC = JoinSpec(on="k", time="ts", within="10 s")
 
@@ -40,7 +40,6 @@ def test_arguments(sides: dict[str, Any]) -> None:
     refused("frames are 'a', 'right' but the spec's", {"a": left, "right": right}, SPEC)
     refused("stream 'right' is a int", left, 5, spec=SPEC)
     refused("result_time 'ts_right' is already a column", sides, SPEC, result_time="ts_right")
-    refused("CPU budgets do not run on Spark", sides, SPEC.replace(cpu=Cpu(5)))
 
 
 def test_columns(sides: dict[str, Any]) -> None:

@@ -19,7 +19,7 @@ from pyspark.sql import types as T  # noqa: N812
 from spark.feeds import EPOCH, SECOND, random_batches
 
 from tidegate.engine import JoinEngine
-from tidegate.spark import bucket_store, exchange
+from tidegate.spark import bucket_store, exchange, processor
 from tidegate.spark.arrivals import Arrivals
 from tidegate.spark.bucket_store import Meta
 from tidegate.spark.delivery import Delivery
@@ -30,11 +30,14 @@ from tidegate.spark.packing import encode
 from tidegate.spark.processor import BucketWork, JoinPlan, late_watermark
 from tidegate.spark.routing import Routing, bucket_spec
 from tidegate.spark.sealing import sealed
-from tidegate.spec import JoinSpec, TidegateError, rows
+from tidegate.spec import Cpu, JoinSpec, TidegateError, rows
 
 EXACT = JoinSpec(on="k", time="ts", within={"left": "25 s", "right": "10 s"})
 BUDGET = EXACT.replace(memory=50, policy="random", seed=3)
 COUNTS = EXACT.replace(within=rows(40))
+CPU = EXACT.replace(cpu=Cpu(12, adapt_every="7 s", basic_window="3 s"), seed=5)
+KEEP_UP = CPU.replace(cpu=Cpu(keep_up=True, interval="1 s", basic_window="3 s"))
+SHARE = CPU.replace(cpu=Cpu(share_of_core=0.5))
 
 
 EXTREMES: tuple[Any, ...] = (
@@ -74,6 +77,7 @@ def plan_of(spec: JoinSpec, table: pa.Table) -> JoinPlan:
         schemas=schemas,
         routing=Routing("single", 2),
         clocked=spec is not COUNTS,
+        fuel=15.0 if spec is SHARE else None,
         operator="test",
         origin=describe(spec, list(schemas.values())),
         delivery=Delivery.of(T.StructType()),
@@ -117,7 +121,10 @@ def fresh_process(monkeypatch: pytest.MonkeyPatch, tmp_path: Any) -> None:
     monkeypatch.setenv("SPARK_LOCAL_DIRS", str(tmp_path)[:60])
 
 
-@pytest.mark.parametrize("spec", [EXACT, BUDGET, COUNTS], ids=["exact", "budget", "counts"])
+SPECS = {"exact": EXACT, "budget": BUDGET, "counts": COUNTS, "cpu": CPU, "share": SHARE}
+
+
+@pytest.mark.parametrize("spec", SPECS.values(), ids=SPECS)
 @pytest.mark.parametrize("seed", [100, 200])
 def test_nothing_is_lost_and_nothing_comes_twice(
     monkeypatch: pytest.MonkeyPatch, spec: JoinSpec, seed: int
@@ -135,7 +142,7 @@ def test_nothing_is_lost_and_nothing_comes_twice(
     for number, tables in enumerate(batches):
         named = {spec.streams[stream]: table for stream, table in tables.items()}
         bound = watermark * 1000 + 1 if plan.clocked else None
-        expected = engine.push(named, watermark=bound)
+        expected = engine.push(named, watermark=bound, fuel=plan.fuel)
         if chance.random() < 0.3:  # The task writes, and dies before Spark commits.
             step(plan, copy.deepcopy(cells), tables, number)
         if chance.random() < 0.3:  # The worker is gone.
@@ -150,6 +157,38 @@ def test_nothing_is_lost_and_nothing_comes_twice(
         snapshots = max(snapshots, record.snapshot_end - record.snapshot_begin)
     assert record.stats["engine_builds"] > 1
     assert (snapshots > 1) == (spec is not EXACT or seed == 200)
+    if spec.cpu is not None:
+        assert record.stats["skipped_comparisons"] > 0
+
+
+@pytest.mark.parametrize("lost", [0.0, 0.4])
+def test_what_was_granted_is_repeated(monkeypatch: pytest.MonkeyPatch, lost: float) -> None:
+    """A bucket that keeps up grants by the clock; the log says what, and is replayed with it."""
+    clock = iter(range(1_000_000, 2_000_000, 3))  # each micro-batch comes after 3 s of 1 s allowed
+    monkeypatch.setattr(processor.time, "time", lambda: float(next(clock)))
+    monkeypatch.setattr(bucket_store, "SMALLEST_LOG_BYTES", 9_000)
+    chance = np.random.default_rng(9)
+    batches = batches_of(600, 16)
+    plan, cells = plan_of(KEEP_UP, batches[0][0]), Cells()
+    engine = JoinEngine(bucket_spec(KEEP_UP, 0, 1), plan.schemas)
+    watermark, granted = 0, []
+    for number, tables in enumerate(batches):
+        if chance.random() < lost:
+            monkeypatch.setattr(exchange, "residents", Residents())
+        work = step(plan, cells, tables, number)
+        granted.append(work.push.fuel)
+        named = {KEEP_UP.streams[stream]: table for stream, table in tables.items()}
+        expected = engine.push(named, watermark=watermark * 1000 + 1, fuel=granted[-1])
+        got = work.results  # type: ignore[attr-defined]
+        assert lines(pa.concat_tables(got)) == lines(expected) if got else expected.num_rows == 0
+        watermark = (EPOCH + 20 * number - 5) * 1000
+    record = Meta.from_bytes(cells.meta[0])  # type: ignore[index]
+    stats = engine.stats()
+    assert record.stats["skipped_comparisons"] == stats["skipped_comparisons"] > 0
+    assert record.stats["comparisons"] == stats["comparisons"]
+    assert granted[0] is None
+    assert len(set(granted)) > 2
+    assert (record.stats["engine_builds"] > 1) == (lost > 0)
 
 
 def test_exact_log_forgets_what_expired() -> None:

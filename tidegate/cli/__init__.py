@@ -13,7 +13,19 @@ import sys
 import typer
 from typer.main import get_command
 
-from tidegate.cli import bench, demo, join, optimum, plan, repair, reproduce, version, warm, whatif
+from tidegate.cli import (
+    bench,
+    demo,
+    join,
+    optimum,
+    plan,
+    repair,
+    reproduce,
+    version,
+    warm,
+    watch,
+    whatif,
+)
 from tidegate.cli.screen import say
 from tidegate.compiled.versions import UntestedVersionError
 from tidegate.spec import TidegateError
@@ -33,6 +45,7 @@ app.command("optimum")(optimum.optimum)
 app.command("plan")(plan.plan)
 app.command("whatif")(whatif.whatif)
 app.command("repair")(repair.repair)
+app.command("watch")(watch.watch)
 app.command("demo")(demo.demo)
 app.command("reproduce")(reproduce.reproduce)
 app.command("bench")(bench.bench)

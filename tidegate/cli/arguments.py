@@ -108,6 +108,10 @@ LedgerFolder = Annotated[
         help="Write rows as they leave, so that `tidegate repair` can compute what was lost.",
     ),
 ]
+LogFile = Annotated[
+    Path | None,
+    typer.Option("--log", metavar="FILE", help="Write numbers as it runs, for `tidegate watch`."),
+]
 Seed = Annotated[int, typer.Option("--seed", metavar="N", help="Fixes every random choice.")]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress and no notes.")]

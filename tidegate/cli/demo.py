@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tidegate.cli import arguments, demo_spark
+from tidegate.cli import arguments, demo_pool, demo_spark
 from tidegate.cli.screen import answer, console, progress_of, say
 from tidegate.spec import JoinSpec, TidegateError
 
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 
 FEWEST_ROWS = 1_000
 BUDGET_SHARE = 10  # the budget is the most auctions in the exact join's window, divided by this
+SENTINEL, FEWEST_FOR_SENTINEL = 0.02, 1_500
 WINDOW_MINUTES = 30
 PATIENCE_MINUTES = 12.0  # the mean time from an auction to a bid on it
 # On Spark, bids too stay until the watermark moves, at the end of their micro-batch; what has to be
@@ -37,12 +39,21 @@ Rows = Annotated[int, typer.Option("--rows", help="Auctions and bids together.")
 Spark = Annotated[
     bool, typer.Option("--spark/--no-spark", help="Run as a Spark pipeline, or the engine alone.")
 ]
+Pool = Annotated[
+    bool, typer.Option("--pool", help="Two Spark queries that share one memory, instead.")
+]
+Chart = Annotated[
+    Path | None,
+    typer.Option("--chart", help="With --pool: write a chart (.svg, .png, .html or .json)."),
+]
 
 
 def demo(
     rows: Rows = 500_000,
     seed: arguments.Seed = 0,
     spark: Spark = True,
+    pool: Pool = False,
+    chart: Chart = None,
     json: arguments.Json = False,
 ) -> None:
     """Join made-up auctions with their bids: exactly, then with a tenth of the memory.
@@ -51,7 +62,13 @@ def demo(
     Examples
       tidegate demo
       tidegate demo --rows 100000 --seed 7 --no-spark --json
+      tidegate demo --pool --chart pool.svg
     """
+    if pool:
+        demo_pool.demo_pool(seed, json, chart)
+        return
+    if chart is not None:
+        raise TidegateError("--chart draws what --pool shows; give both, or leave it out")
     if rows < FEWEST_ROWS:
         raise TidegateError(f"--rows {rows} is too few to see anything; give {FEWEST_ROWS} or more")
     if seed < 0:
@@ -126,7 +143,9 @@ def _limited(seed: int, policy: str | None, peak: float) -> tuple[JoinSpec, int 
     if policy is None:
         return _spec(seed), None
     budget = max(1, int(peak) // BUDGET_SHARE)
-    return _spec(seed).replace(memory=budget, policy=policy), budget
+    # Of a smaller budget so small a share would say nothing.
+    sentinel = SENTINEL if budget >= FEWEST_FOR_SENTINEL else None
+    return _spec(seed).replace(memory=budget, policy=policy, sentinel=sentinel), budget
 
 
 def _on_spark(seed: int, streams: Mapping[str, pa.Table], quiet: bool) -> list[dict[str, Any]]:
@@ -186,19 +205,28 @@ def _conclusion(runs: list[dict[str, Any]]) -> str:
     )
 
 
+def _estimated(stats: Mapping[str, float]) -> str:
+    """What the join said of its importance while it ran, without knowing the exact result."""
+    if "importance_recall" not in stats:
+        return ""
+    low, high = stats["importance_recall_low"], stats["importance_recall_high"]
+    return f"{100 * low:.1f} to {100 * high:.1f}%"
+
+
 def _show(runs: list[dict[str, Any]], sentence: str) -> None:
     from rich.table import Table
 
     title = "Kept of the results and of their importance; memory at its peak"
     table = Table(show_edge=False, title=title, title_justify="left")
     table.add_column("remembered")
-    for title in ("results", "importance", "auctions", "MB", "rows/s"):
+    for title in ("results", "importance", "by the sentinel", "auctions", "MB", "rows/s"):
         table.add_column(title, justify="right")
     for run, (_, _, title) in zip(runs, RUNS, strict=True):
         table.add_row(
             title,
             f"{run['results_kept']:.1%}",
             f"{run['importance_kept']:.1%}",
+            _estimated(run["stats"]),
             f"{run['memory_rows_peak']:,.0f}",
             f"{run['memory_bytes_peak'] / 1e6:,.1f}",
             f"{run['rows_per_second']:,.0f}",

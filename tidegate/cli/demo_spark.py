@@ -68,7 +68,7 @@ def pipeline(streams: Mapping[str, pa.Table]) -> Iterator[Pipeline]:
     with tempfile.TemporaryDirectory(prefix="tidegate-demo-") as name:
         folder = Path(name)
         write_streams(streams, folder)
-        spark = _session(folder)
+        spark = session(folder)
         try:
             yield Pipeline(spark, folder)
         except Exception:
@@ -159,7 +159,8 @@ def write_streams(streams: Mapping[str, pa.Table], folder: Path) -> None:
             os.utime(path, (1_000_000 + batch, 1_000_000 + batch))
 
 
-def _session(folder: Path) -> SparkSession:
+def session(folder: Path) -> SparkSession:
+    """Spark inside this process; its messages go to a file in the folder."""
     from pyspark.sql import SparkSession
 
     from tidegate.spark import configure

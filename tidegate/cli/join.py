@@ -19,6 +19,7 @@ from tidegate.cli import arguments
 from tidegate.cli.screen import Progress, answer, console, progress_of, say
 from tidegate.spec import JoinSpec, TidegateError
 from tidegate.spec.notices import rejected_streams
+from tidegate.watch.log import LogWriter
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -55,6 +56,7 @@ def join(
     seed: arguments.Seed = 0,
     output: Output = None,
     ledger: arguments.LedgerFolder = None,
+    log: arguments.LogFile = None,
     json: arguments.Json = False,
     quiet: arguments.Quiet = False,
 ) -> None:
@@ -84,7 +86,7 @@ def join(
     if memory is None and not quiet and (policy, split) != ("auto", "auto"):
         say("tidegate: note: without --memory nothing is forgotten: --policy and --split are idle")
     _check_output(output, paths)
-    _run(spec, dict(zip(streams, paths, strict=True)), output, ledger, json, quiet)
+    _run(spec, dict(zip(streams, paths, strict=True)), output, ledger, log, json, quiet)
 
 
 def _check_output(output: Path | None, inputs: Iterable[Path]) -> None:
@@ -103,6 +105,7 @@ def _run(
     paths: Mapping[str, Path],
     output: Path | None,
     ledger: Path | None,
+    log: Path | None,
     json: bool,
     quiet: bool,
 ) -> None:
@@ -115,9 +118,12 @@ def _run(
     schemas = {name: table.schema for name, table in tables.items()}
     engine = JoinEngine(spec, schemas, ledger=ledger)
     began = clock.perf_counter()
+    writer = None if log is None else LogWriter(log, spec, " with ".join(map(str, paths.values())))
     with progress_of("joining", quiet) as progress:
-        head = _replayed(engine, tables, output, progress)
+        head = _replayed(engine, tables, output, _logged(progress, writer, engine))
         engine.write_ledger()
+    if writer is not None:
+        writer.add(engine.stats(), done=True)
     seconds = clock.perf_counter() - began
     stats = engine.stats()
     for sentence in rejected_streams(stats, spec.streams):
@@ -137,6 +143,17 @@ def _run(
         )
     else:
         _show(engine, head, output, seconds)
+
+
+def _logged(progress: Progress, writer: LogWriter | None, engine: JoinEngine) -> Progress:
+    """The same progress, which also writes the numbers of the moment."""
+
+    def advance(done: int, total: int) -> None:
+        progress(done, total)
+        if writer is not None and writer.is_due():
+            writer.add(engine.stats())
+
+    return advance
 
 
 def _replayed(

@@ -206,7 +206,8 @@ def _calibrate(others: dict[str, Any], json: bool, quiet: bool) -> None:
             f"--calibrate measures the machine and takes no {given[0]}; plan afterwards with "
             "--weights here"
         )
-    from tidegate.planner import calibrate, machine
+    from tidegate.costs import machine
+    from tidegate.planner import calibrate
 
     with progress_of("measuring", quiet, "workloads") as progress:
         weights = calibrate.calibrate(progress=progress)

@@ -17,6 +17,7 @@ from tidegate.cli.screen import answer, console, progress_of, say
 
 if TYPE_CHECKING:
     from tidegate.lab.claims import Claim
+    from tidegate.lab.figures import Shown
     from tidegate.lab.reproduce import Reproduced
 
 CLAIM_LOST = 1
@@ -62,6 +63,7 @@ def reproduce(
       tidegate reproduce --quick
       tidegate reproduce ojewole2006 --out reports
       tidegate reproduce srivastava2004-fig7 --json
+      tidegate reproduce value --data DIR --quick
       tidegate reproduce list
     """
     from tidegate.lab.datasets import folder_of
@@ -115,11 +117,22 @@ def _list(figures: list[Any], json: bool) -> None:
 def _tell(done: Reproduced, json: bool) -> None:
     if json:
         claims = [claim.row() for claim in done.claims]
-        answer({"claims": claims, "report": str(done.report), "lost": done.lost})
+        said: dict[str, Any] = {"claims": claims, "report": str(done.report), "lost": done.lost}
+        if settings := [record for each in _apart(done) for record in each.findings.records]:
+            said["settings"] = settings
+        answer(said)
         return
     from rich.table import Table
 
     screen = console()
+    for each in _apart(done):
+        for numbers in each.findings.tables:
+            table = Table(*numbers.columns, show_edge=False, pad_edge=False, title_justify="left")
+            table.title = f"{each.figure.title}: {numbers.title}"
+            for row in numbers.rows:
+                table.add_row(*row)
+            screen.print(table)
+            screen.print()
     for each in done.shown:
         if not each.findings.claims:
             continue
@@ -135,6 +148,13 @@ def _tell(done: Reproduced, json: bool) -> None:
         screen.print()
     holding = sum(claim.holds is True for claim in done.claims)
     screen.print(f"{holding} of {len(done.claims)} claims hold. Report: {done.report}")
+
+
+def _apart(done: Reproduced) -> list[Shown]:
+    """What is shown setting by setting: the table of VALUE."""
+    from tidegate.lab.figures import APART
+
+    return [each for each in done.shown if each.figure.paper == APART]
 
 
 def _cells(claim: Claim) -> tuple[str, str, str]:

@@ -112,7 +112,7 @@ def settle(state, arrivals, stream, arrival, order):
     if arrivals.matchable[arrival]:
         state.slots[slot].older = -1
         enter_index(state, stream, slot)
-        ring.enter(state.throttle, stream, time)
+        ring.enter(state.throttle, state.slots, stream, slot)
     else:
         state.slots[slot].older = lifetime.NOT_INDEXED
     return slot
@@ -224,8 +224,7 @@ def worth_of_arrival(state, shed, arrivals, stream, arrival, key, size):
     own = importance_of(state, arrivals, arrival)
     order = state.gate[0].order - 1
     moment = shed.queues[stream].now
-    # Of an instant's tuples in a count window, only the last is as young as the window.
-    born = moment if state.lanes[stream].is_time_window else state.lanes[stream].taken - 1
+    born = birth(state, shed, stream, arrivals.time[arrival])
     if rule[0].standing == BY_AGE:
         stage = ages.stage_of(shed.stages, stream, born, moment)
         priority, basis = ages.rank(shed.stages, stream, stage, order)
@@ -252,6 +251,18 @@ def worth_of_arrival(state, shed, arrivals, stream, arrival, key, size):
                 random = worth.chance(state.gate[0].seed, stream, state.lanes[stream].taken - 1)
             priority = worth.at_arrival(rule, counts, key, stream, own, random)
     return priority, basis
+
+
+@step
+def birth(state, shed, stream, time):
+    """From when on a tuple that was just taken has an age, by the clock of its window."""
+    born = time
+    if not state.lanes[stream].is_time_window:
+        # Of an instant's tuples in a count window, only the last is as young as the window.
+        born = state.lanes[stream].taken - 1
+    elif shed.rule[0].standing == BY_AGE:
+        born = shed.queues[stream].now  # these stand in order of arrival
+    return born
 
 
 @step
@@ -383,9 +394,7 @@ def charge(state, shed, patterns, stream, slot, key, size, priority, basis, moni
     """The tuple in `slot` is retained from now on."""
     if shed.rule[0].kind == CUMULATIVE:
         priority = worth.bounded(priority / shed.queues[stream].scale)
-    born = shed.queues[stream].now
-    if not state.lanes[stream].is_time_window:
-        born = state.lanes[stream].taken - 1
+    born = birth(state, shed, stream, state.slots[slot].time)
     members.write(shed.members, slot, priority, basis, born, size, key, monitor)
     budget.enter(shed, state.lanes[stream].account, state.accounts, slot)
     if patterns is not None:

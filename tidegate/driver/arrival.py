@@ -15,8 +15,7 @@ from __future__ import annotations
 from tidegate.compiled.kernel import kernel, step
 from tidegate.driver.admission import DONE, NEED_OUTPUT, NO_VISITOR, admit, missing_room, take
 from tidegate.driver.leaving import expire, want_again
-from tidegate.driver.limiting import learn
-from tidegate.driver.meeting import emit, find, matched
+from tidegate.driver.meeting import emit, find, learn, matched
 from tidegate.driver.observing import produced, see
 from tidegate.driver.prefetching import look_ahead
 from tidegate.driver.probing import ANYBODY
@@ -60,7 +59,7 @@ def run(state, shed, arrivals, work, many, output):
             find(state, arrivals, work, many, stream, arrival, ANYBODY)
         if not emit(state, shed, arrivals, work, many, output, stream, arrival, ANYBODY):
             return NEED_OUTPUT
-        learn(state, state.throttle, arrivals, work, stream, arrival)
+        learn(state, state.throttle, arrivals, work, many, stream, arrival)
         take(state, stream)
         if shed is not None:
             see(state, shed, arrivals, stream, arrival)

@@ -18,7 +18,6 @@ from tidegate.driver.probing import ANYBODY
 from tidegate.index import hash_table
 from tidegate.state.join_state import FOUND, MATCHES, NEXT_FOUND, NOTHING_FOUND, State
 from tidegate.windows import lifetime
-from tidegate.windows.arrivals import earliest
 
 _NEVER = 2**62 + 2**61
 
@@ -44,13 +43,17 @@ def first_due(state):
 @step
 def look_ahead(state, work, stream, arrival):
     """Bring near what the next arrivals of the stream, and its next expiries, will touch."""
-    hash_table.warm_bucket(state.buckets, work.bucket[np.uint64(arrival + FAR)])
+    hash_table.warm_row(state.buckets, work.bucket[np.uint64(arrival + FAR)])
     bucket = work.bucket[np.uint64(arrival + NEAR)]
     hash_table.warm_chain(state.buckets, state.slots, stream, hash_table.NEWEST, bucket)
+    if probing_many.has_all(state.buckets, np.int64(bucket), stream):
+        for other in range(len(state.lanes)):
+            if other != stream:
+                hash_table.warm_chain(state.buckets, state.slots, other, hash_table.OLDEST, bucket)
     lane = state.lanes[stream]
     if lane.begin + NEAR < lane.end:
         slot = state.lines[np.uint64(lane.begin + NEAR)]
-        hash_table.warm_bucket(
+        hash_table.warm_row(
             state.buckets, hash_table.bucket_of(state.buckets, state.slots[slot].code)
         )
 
@@ -61,9 +64,10 @@ def find(state, arrivals, work, many, stream, bucket, arrival):
     progress = work.progress
     progress[FOUND] = progress[NEXT_FOUND] = progress[MATCHES] = 0
     if arrivals.matchable[arrival] and probing_many.has_all(state.buckets, bucket, stream):
-        progress[FOUND] = probing_many.walk(
+        progress[FOUND], comparisons = probing_many.walk(
             state, work, many, stream, bucket, arrivals.code[arrival], ANYBODY
         )
+        state.lanes[stream].comparisons += comparisons
         if progress[FOUND] > 0:
             progress[MATCHES] = probing_many.number_of_results(
                 state, work, many, stream, arrivals.time[arrival], ANYBODY
@@ -100,6 +104,30 @@ def write_counts(state, stream):
 
 
 @step
+def next_time(arrivals, work, stream):
+    """When the next tuple of a stream comes."""
+    cursor = work.cursor[stream]
+    return arrivals.time[np.uint64(cursor)] if cursor < arrivals.end[stream] else np.int64(_NEVER)
+
+
+@step
+def go_on(arrivals, work, many, stream):
+    """The next tuple of a stream is taken, or came too late."""
+    work.cursor[stream] += 1
+    many.next[stream] = next_time(arrivals, work, stream)
+
+
+@step
+def earliest(times):
+    """The stream whose next tuple comes first; of equal times the lower stream."""
+    best = np.int64(0)
+    for stream in range(1, len(times)):
+        if times[stream] < times[best]:
+            best = np.int64(stream)
+    return best
+
+
+@step
 def begin_next(state, arrivals, work, many, stream, bucket, arrival, due):
     """Move the clock, and find whom the next arrival meets; returns what is missing, and `due`."""
     time = arrivals.time[arrival]
@@ -121,28 +149,32 @@ def begin_next(state, arrivals, work, many, stream, bucket, arrival, due):
 def run(state, shed, arrivals, work, many, output):
     """Take arrivals one by one until all are taken or something is needed; `shed` is None here."""
     in_order.find_buckets(state, arrivals, work)
+    for stream in range(len(state.lanes)):
+        many.next[stream] = next_time(arrivals, work, stream)
     due = first_due(state)
     need = DONE
     while need == DONE:
-        stream = earliest(arrivals.time, work.cursor, arrivals.end)
-        if stream < 0:
+        stream = earliest(many.next)
+        if many.next[stream] == _NEVER:
             break
         arrival = np.uint64(work.cursor[stream])
-        if arrivals.time[arrival] < state.gate[0].clock:
+        if many.next[stream] < state.gate[0].clock:
             state.lanes[stream].too_late += 1
-            work.cursor[stream] += 1
+            go_on(arrivals, work, many, stream)
             continue
         bucket = np.int64(work.bucket[arrival])
         if work.progress[FOUND] == NOTHING_FOUND:
             need, due = begin_next(state, arrivals, work, many, stream, bucket, arrival, due)
-        if need == DONE:
-            if probing_many.emit(state, arrivals, work, many, output, stream, arrival, ANYBODY):
-                in_order.settle(state, arrivals, stream, bucket, arrival)
-                take(state, stream)
-                work.progress[FOUND] = NOTHING_FOUND
-                work.cursor[stream] += 1
-            else:
+        if need == DONE and work.progress[MATCHES] > 0:
+            if not probing_many.emit(
+                state, shed, arrivals, work, many, output, stream, arrival, ANYBODY
+            ):
                 need = NEED_OUTPUT
+        if need == DONE:
+            in_order.settle(state, arrivals, stream, bucket, arrival)
+            take(state, stream)
+            work.progress[FOUND] = NOTHING_FOUND
+            go_on(arrivals, work, many, stream)
     for stream in range(len(state.lanes)):
         write_counts(state, stream)
     return need

@@ -65,7 +65,7 @@ def leave(state, shed, output, stream, slot, why):
     count(state, output, stream, state.slots[slot].row, order, why)
     if state.slots[slot].older != lifetime.NOT_INDEXED:
         leave_index(state, stream, slot)
-        ring.leave(state.throttle, stream, state.slots[slot].time)
+        ring.leave(state.throttle, state.slots, stream, slot)
     place = state.lanes[stream].begin  # where nothing is noted, only heads of lines leave
     if state.pool[0].tracked:
         place = np.int64(state.notes[slot].place)

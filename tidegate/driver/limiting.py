@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from tidegate.binding.spec_records import INVERTED, NESTED_LOOP
+from tidegate.binding.spec_records import HASH, INVERTED
 from tidegate.compiled.kernel import part, step
 from tidegate.estimators.importance import combined
 from tidegate.index import hash_table
@@ -26,7 +26,6 @@ from tidegate.state.indexes import candidates
 from tidegate.state.join_state import MATCHES
 from tidegate.throttle import fuel, ring, selection, shares
 from tidegate.throttle.throttle_records import NOT_TAKEN
-from tidegate.windows.lifetime import NOT_INDEXED
 
 _SAMPLING = np.uint64(0xA0761D6478BD642F)  # draws of their own, not those of the policy `random`
 
@@ -49,36 +48,48 @@ def within_budget(state, throttle, arrivals, work, stream, arrival):
     """The same under a budget of CPU time."""
     side = 1 - stream
     time = arrivals.time[arrival]
+    begin_probe(state, throttle, stream)
+    selection.note_probe(throttle, side)
+    selection.begin(throttle, side, time)
+    if state.lanes[side].index == INVERTED:
+        reach = reach_of(state, throttle, side)
+        see_postings(state, throttle, arrivals, side, arrival, reach)
+        made = selection.choose(throttle, side, stream, True)
+        count = meet_postings(state, throttle, arrivals, work, side, arrival, reach)
+        visits = arrivals.spans[arrival, 0, 1]
+    elif throttle.sides[side].linked and not is_behind(state, throttle, side, time):
+        see_chains(state, throttle, side, time)
+        made = selection.choose(throttle, side, stream, True)
+        count = meet_chains(state, throttle, work, side, time)
+        visits = 0
+    else:
+        if state.lanes[side].index == HASH:
+            reach = reach_of(state, throttle, side)
+            visits = 1
+            count = same_key(state, throttle, work, side, time, arrivals.code[arrival], reach)
+        else:
+            count, _, visits = candidates(state, arrivals, work, stream, arrival)
+        for k in range(count):
+            selection.see(throttle, side, time, state.slots[work.found[k]].time)
+        made = selection.choose(throttle, side, stream, True)
+        count = keep_taken(state, throttle, work, side, time, count)
+    return count, made, visits
+
+
+@part
+def begin_probe(state, throttle, stream):
+    """Grant the fuel of the time that has passed; decide whether the probe looks at everything."""
     tank = throttle.tank
     if fuel.grant(tank, state.gate[0].clock):
         fuel.adapt_fraction(tank)
         shares.plan(throttle)
     drawn = chance(state.gate[0].seed ^ _SAMPLING, stream, state.lanes[stream].taken)
-    sampled = drawn < tank[0].sample * tank[0].fraction
+    likely = tank[0].sample * tank[0].fraction
+    sampled = drawn < likely
     spare = fuel.is_spare(tank)
-    planned = tank[0].fraction if spare and not sampled else 1.0
-    weight = 0.0
-    if sampled and not spare:
-        likely = tank[0].sample * tank[0].fraction
-        weight = (1.0 - likely) / likely
-    selection.begin(throttle, side, time, sampled or spare, weight)
-    if state.lanes[side].index == INVERTED:
-        see_postings(state, throttle, arrivals, side, arrival)
-        made = selection.choose(throttle, side, planned)
-        count = meet_postings(state, throttle, arrivals, work, side, arrival)
-        visits = arrivals.spans[arrival, 0, 1]
-    elif state.lanes[side].index == NESTED_LOOP and not state.gate[0].takes_late:
-        see_stretches(state, throttle, side, time)
-        made = selection.choose(throttle, side, planned)
-        count = meet_stretches(state, throttle, work, side, time)
-        visits = 0
-    else:
-        count, _, visits = candidates(state, arrivals, work, stream, arrival)
-        for k in range(count):
-            selection.see(throttle, side, time, state.slots[work.found[k]].time)
-        made = selection.choose(throttle, side, planned)
-        count = keep_taken(state, throttle, work, side, time, count)
-    return count, made, visits
+    tank[0].full = 1 if sampled or spare else 0
+    tank[0].planned = tank[0].fraction if spare and not sampled else 1.0
+    tank[0].weight = (1.0 - likely) / likely if sampled and not spare else 0.0
 
 
 @part
@@ -95,114 +106,162 @@ def keep_taken(state, throttle, work, side, time, count):
 
 # --- the nested loop ---------------------------------------------------------------------
 
-# A line without late tuples is in order of time: a basic window is a stretch of it, whose tuples
-# are counted already (`ring`). What is not looked at is not touched.
+# The tuples of a basic window are counted and chained (`ring`), in order of arrival. What is not
+# looked at is not touched. Candidates come in order of time, basic window by basic window.
+
+
+@step
+def is_behind(state, throttle, side, time):
+    """Does an arrival come after tuples of the opposite stream that are a basic window younger?"""
+    basic = throttle.tank[0].basic
+    return time // basic < state.lanes[side].newest // basic
 
 
 @part
-def see_stretches(state, throttle, side, time):
-    """Count the tuples of each basic window."""
+def see_chains(state, throttle, side, time):
+    """Count the tuples of each basic window, and those that are asked for."""
     basic = throttle.tank[0].basic
-    segment = time // basic
     for window in range(throttle.sides[side].windows):
         look = throttle.looks[window]
-        number = throttle.held[side, ring.place_of(throttle, segment - window)]
-        if look.first == selection.FROM_ALL:
+        segment = time // basic - window
+        place = ring.place_of(throttle, segment)
+        look.node = throttle.chains[place, side, hash_table.OLDEST]
+        number = np.int64(throttle.held[side, place])
+        if not throttle.tank[0].fits:
+            number, _ = from_offset(state, throttle, side, segment, 0)
+        if look.first <= 0:
             look.asked = number
-        elif look.first >= basic or number == 0:
-            look.passed = number
-        else:
-            start = (segment - window) * basic
-            position = first_from(state, side, start + look.first)
-            look.asked = count_until(state, side, position, start + basic)
-            look.passed = number - look.asked
+        elif look.first < basic and number > 0:
+            look.asked, look.node = from_offset(state, throttle, side, segment, look.first)
+        look.passed = number - look.asked
 
 
 @part
-def meet_stretches(state, throttle, work, side, time):
-    """Write the tuples of the basic windows that are taken, the oldest first; returns how many."""
-    lane = state.lanes[side]
+def from_offset(state, throttle, side, segment, offset):
+    """How many tuples of a basic window are not before an offset, and the first to arrive of them.
+
+    Where nobody came late a chain is in order of time, and its older part is not touched.
+    """
     basic = throttle.tank[0].basic
-    position = np.int64(-1)  # where the next basic window begins, if that is known
+    place = ring.place_of(throttle, segment)
+    oldest = throttle.chains[place, side, hash_table.OLDEST]
+    node = throttle.chains[place, side, hash_table.NEWEST]
+    ordered = throttle.tank[0].fits and state.pool[0].late == 0
+    count, first = 0, np.int64(-1)
+    while node >= 0:
+        time = state.slots[node].time
+        if time // basic == segment and time % basic >= offset:
+            count += 1
+            first = np.int64(node)
+        elif ordered:
+            break
+        node = np.int32(-1) if node == oldest else state.slots[node].older
+    return count, first
+
+
+@part
+def meet_chains(state, throttle, work, side, time):
+    """Write the tuples of the basic windows that are taken, the oldest first; returns how many."""
+    basic = throttle.tank[0].basic
     count = 0
     for window in range(throttle.sides[side].windows - 1, -1, -1):
         look = throttle.looks[window]
         if look.taken == NOT_TAKEN or look.asked == 0:
-            position = np.int64(-1)
             continue
         start = (time // basic - window) * basic
-        if position < 0 or look.first > 0:
-            position = first_from(state, side, start + max(0, look.first))
-        while position < lane.end:
-            slot = state.lines[position]
-            if slot >= 0:
-                if state.slots[slot].time >= start + basic:
-                    break
-                if state.slots[slot].older != NOT_INDEXED:
-                    work.found[count] = slot
-                    count += 1
-            position += 1
-    return count
-
-
-@part
-def first_from(state, side, time):
-    """The first position in the line of a stream from which on tuples are not before `time`."""
-    low, high = state.lanes[side].begin, state.lanes[side].end
-    while low < high:
-        middle = (low + high) // 2
-        at = middle
-        while at < high and state.lines[at] < 0:
-            at += 1
-        if at < high and state.slots[state.lines[at]].time < time:
-            low = at + 1
-        else:
-            high = middle
-    return low
-
-
-@part
-def count_until(state, side, position, time):
-    """How many tuples that can match stand from a position on, before `time`."""
-    count = 0
-    while position < state.lanes[side].end:
-        slot = state.lines[position]
-        if slot >= 0:
-            if state.slots[slot].time >= time:
-                break
-            if state.slots[slot].older != NOT_INDEXED:
+        node = look.node
+        while node >= 0:
+            offset = state.slots[node].time - start
+            if max(0, look.first) <= offset < basic:
+                work.found[count] = node
                 count += 1
-        position += 1
+            node = np.int64(state.slots[node].newer)
     return count
+
+
+# --- chains of an index ------------------------------------------------------------------
+
+
+@part
+def reach_of(state, throttle, side):
+    """The oldest basic window that chains are walked to: all where tuples came out of order."""
+    last = throttle.sides[side].windows
+    reach = selection.oldest_asked(throttle, side)
+    if state.pool[0].late > 0 or reach == last - 1:
+        reach = last
+    else:
+        selection.pass_beyond(throttle, side, reach)
+    return reach
+
+
+@part
+def same_key(state, throttle, work, side, now, code, reach):
+    """Write the tuples with this key, oldest first, no older than `reach`; returns how many."""
+    bucket = np.int64(hash_table.bucket_of(state.buckets, code))
+    oldest = np.int64(state.buckets[bucket, side, hash_table.OLDEST])
+    node = oldest
+    if reach < throttle.sides[side].windows:
+        node = np.int64(-1)
+        before = np.int64(state.buckets[bucket, side, hash_table.NEWEST])
+        while before >= 0:
+            if selection.window_of(throttle, side, now, state.slots[before].time) > reach:
+                break
+            node = before
+            before = np.int64(-1) if before == oldest else np.int64(state.slots[before].older)
+    count = 0
+    while node >= 0:
+        if state.slots[node].code == code:
+            work.found[count] = node
+            count += 1
+        node = np.int64(state.slots[node].newer)
+    return count
+
+
+@part
+def first_posting(state, throttle, side, now, item, reach):
+    """The posting from which on a list is read, -1 if nothing of it is."""
+    bounds = hash_table.bucket_of(state.lists, item)
+    oldest = np.int64(state.lists[bounds, side, hash_table.OLDEST])
+    place = oldest
+    if reach < throttle.sides[side].windows:
+        place = np.int64(-1)
+        before = np.int64(state.lists[bounds, side, hash_table.NEWEST])
+        while before >= 0:
+            owner = state.arena[before].owner
+            if selection.window_of(throttle, side, now, state.slots[owner].time) > reach:
+                break
+            place = before
+            before = np.int64(-1) if before == oldest else np.int64(state.arena[before].older)
+    return place
 
 
 # --- the inverted index ------------------------------------------------------------------
 
 
 @part
-def see_postings(state, throttle, arrivals, side, arrival):
+def see_postings(state, throttle, arrivals, side, arrival, reach):
     """Count the postings of the arrival's items, by basic window."""
-    lists, arena, time = state.lists, state.arena, arrivals.time[arrival]
+    arena, time = state.arena, arrivals.time[arrival]
     first = arrivals.spans[arrival, 0, 0]
     for at in range(first, first + arrivals.spans[arrival, 0, 1]):
         item = arrivals.items[at]
-        place = lists[hash_table.bucket_of(lists, item), side, hash_table.OLDEST]
+        place = first_posting(state, throttle, side, time, item, reach)
         while place >= 0:
             if arena[place].member == item:
                 selection.see(throttle, side, time, state.slots[arena[place].owner].time)
-            place = arena[place].newer
+            place = np.int64(arena[place].newer)
 
 
 @part
-def meet_postings(state, throttle, arrivals, work, side, arrival):
+def meet_postings(state, throttle, arrivals, work, side, arrival, reach):
     """As `inverted.probe`, on the basic windows that are taken; returns how many slots reach it."""
-    lists, arena, totals, found = state.lists, state.arena, work.totals, work.found
+    arena, totals, found = state.arena, work.totals, work.found
     time = arrivals.time[arrival]
     first = arrivals.spans[arrival, 0, 0]
     met = 0
     for at in range(first, first + arrivals.spans[arrival, 0, 1]):
         item = arrivals.items[at]
-        place = lists[hash_table.bucket_of(lists, item), side, hash_table.OLDEST]
+        place = first_posting(state, throttle, side, time, item, reach)
         while place >= 0:
             posting = arena[place]
             slot = posting.owner
@@ -214,7 +273,7 @@ def meet_postings(state, throttle, arrivals, work, side, arrival):
                     met += 1
                 totals[slot, 0] += 1.0
                 totals[slot, 1] += posting.weight * arrivals.weights[at]
-            place = posting.newer
+            place = np.int64(posting.newer)
     count = 0
     measure = 1 if state.set_terms[0].weighted else 0
     for k in range(met):
@@ -230,15 +289,9 @@ def meet_postings(state, throttle, arrivals, work, side, arrival):
 # --- after the results -------------------------------------------------------------------
 
 
-@step
-def learn(state, throttle, arrivals, work, stream, arrival):
-    """The results of an arrival say which basic windows pay."""
-    if throttle is not None:
-        credit(state, throttle, arrivals, work, stream, arrival)
-
-
 @part
 def credit(state, throttle, arrivals, work, stream, arrival):
+    """The results of an arrival say which basic windows pay."""
     time = arrivals.time[arrival]
     weighed = state.gate[0].has_importance
     for k in range(work.progress[MATCHES]):

@@ -7,7 +7,15 @@ numba leaves out the branches for n.
 from __future__ import annotations
 
 from tidegate.compiled.kernel import step
-from tidegate.driver import counting_many, observing, observing_many, probing, probing_many
+from tidegate.driver import (
+    counting_many,
+    crediting_many,
+    limiting,
+    observing,
+    observing_many,
+    probing,
+    probing_many,
+)
 from tidegate.state.join_state import MATCHES
 
 
@@ -31,6 +39,16 @@ def emit(state, shed, arrivals, work, many, output, stream, arrival, whom):
     else:
         done = probing_many.emit(state, shed, arrivals, work, many, output, stream, arrival, whom)
     return done
+
+
+@step
+def learn(state, throttle, arrivals, work, many, stream, arrival):
+    """The results of an arrival say which basic windows pay."""
+    if throttle is not None:
+        if many is None:
+            limiting.credit(state, throttle, arrivals, work, stream, arrival)
+        else:
+            crediting_many.credit(state, throttle, arrivals, work, many, stream, arrival)
 
 
 @step

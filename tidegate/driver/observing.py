@@ -13,6 +13,7 @@ from tidegate.estimators import frequency, importance
 from tidegate.shed import (
     learning,
     sampling,
+    shadows,
     split,
     standing_patterns,
     standing_prospects,
@@ -102,6 +103,10 @@ def see_key(state, shed, arrivals, stream, arrival, moment):
     # A count window of no tuples never holds the arrival, not even until the next one comes.
     lives = state.lanes[stream].is_time_window or state.lanes[stream].window > 0
     learning.count_in(shed, stream, moment, key, lives)
+    if rule[0].shadowed and key != frequency.NO_KEY:
+        time = arrivals.time[arrival]
+        is_timed = state.lanes[stream].is_time_window
+        shadows.see(shed, stream, key, time, time if is_timed else shed.queues[stream].now)
     expect(shed, shed.samples, key, stream)
     standing_prospects.see(shed.prospects, key)
 

@@ -18,16 +18,17 @@ from tidegate.estimators.importance import combined
 from tidegate.shed import sampling
 from tidegate.shed.sample_records import WEIGHTS
 from tidegate.state.join_state import FOUND, GROUP_ORDER, MATCHES, NEXT_FOUND, RESULTS
+from tidegate.windows.arrivals import SEARCHES
 
 ANYBODY, NEWCOMERS, EARLIER = range(3)  # whom an arrival meets: see `instant`
 
 
 @step
 def find(state, arrivals, work, stream, arrival):
-    """Ask the index of the opposite stream for candidates, if the arrival can match at all."""
+    """Ask the index of the opposite stream for candidates, if the arrival is to search."""
     progress = work.progress
     progress[FOUND] = progress[NEXT_FOUND] = progress[MATCHES] = 0
-    if arrivals.matchable[arrival]:
+    if arrivals.matchable[arrival] == SEARCHES:
         count, comparisons, visits = looked_at(
             state, state.throttle, arrivals, work, stream, arrival
         )

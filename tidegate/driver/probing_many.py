@@ -26,7 +26,7 @@ from __future__ import annotations
 import numpy as np
 
 from tidegate.compiled.kernel import part, step
-from tidegate.driver import weighing_many
+from tidegate.driver import limiting_many, weighing_many
 from tidegate.driver.probing import EARLIER, NEWCOMERS
 from tidegate.estimators.importance import MEAN, SUM, combined
 from tidegate.index import hash_table
@@ -42,6 +42,7 @@ from tidegate.state.join_state import (
     POSITION,
     RESULTS,
 )
+from tidegate.windows.arrivals import SEARCHES
 
 LOOK_FIRST, BY_SELECTIVITY, GIVEN_ORDER = range(3)  # of `many.way`: how a probe goes
 ITSELF = -1  # of `many.block`: the arrival is the latest of its combinations
@@ -59,14 +60,22 @@ def find(state, arrivals, work, many, stream, arrival, whom):
     """Collect the tuples with the key of the arrival; none if a stream has none."""
     progress = work.progress
     progress[FOUND] = progress[NEXT_FOUND] = progress[MATCHES] = 0
-    if arrivals.matchable[arrival]:
+    if arrivals.matchable[arrival] == SEARCHES:
+        limiting_many.prepare(state, state.throttle, stream)
         code = arrivals.code[arrival]
         bucket = np.int64(hash_table.bucket_of(state.buckets, code))
         looks_first = many.way[0] == LOOK_FIRST
         if looks_first:
             state.lanes[stream].visits += 1
         if not looks_first or has_all(state.buckets, bucket, stream):
-            progress[FOUND] = walk(state, work, many, stream, bucket, code, whom)
+            found, comparisons = walk(state, work, many, stream, bucket, code, whom)
+            if state.throttle is None:
+                state.lanes[stream].comparisons += comparisons
+            if found > 0:
+                found = limiting_many.limit(
+                    state, state.throttle, arrivals, work, many, stream, arrival, found
+                )
+            progress[FOUND] = found
     if progress[FOUND] > 0:
         if state.gate[0].takes_late:
             sort_segments(state, work, many, stream)
@@ -88,7 +97,10 @@ def has_all(buckets, bucket, stream):
 
 @step
 def walk(state, work, many, stream, bucket, code, whom):
-    """Write the segments of all other streams; returns their length, 0 if one is empty."""
+    """Write the segments of all other streams; returns their length, 0 if one is empty.
+
+    Also returns how many tuples were compared.
+    """
     streams = len(state.lanes)
     for other in range(streams):
         many.reach[other, BEGIN] = NOT_WALKED
@@ -112,8 +124,7 @@ def walk(state, work, many, stream, bucket, code, whom):
         if is_empty:
             end = 0
             break
-    state.lanes[stream].comparisons += comparisons
-    return end
+    return end, comparisons
 
 
 @step

@@ -27,14 +27,17 @@ from tidegate.columns.payload import Payload
 from tidegate.columns.storage import declared, empty_table
 from tidegate.compiled.scratch import Scratch, borrowed
 from tidegate.driver import admission, arrival, in_order, in_order_many, instant, leaving
-from tidegate.engine import snapshot, snapshot_checks
+from tidegate.engine import resizing, snapshot, snapshot_checks
 from tidegate.engine.examples import row_of
 from tidegate.engine.guard import Call, Guard
+from tidegate.engine.indexing import IndexWatch, is_open
 from tidegate.engine.probes import probe_of
 from tidegate.engine.replay import replay
 from tidegate.engine.results import Results
 from tidegate.engine.sample_checks import check_sample
-from tidegate.engine.throttling import check_cpu, throttle_stats
+from tidegate.engine.searching import shares_of, with_search
+from tidegate.engine.snapshot import Saved
+from tidegate.engine.throttling import check_cpu, check_fuel, fuel_of, is_fuel, throttle_stats
 from tidegate.estimators import frequency
 from tidegate.estimators.importance import of_ones
 from tidegate.loss import ledger as ledgers
@@ -44,7 +47,7 @@ from tidegate.loss.sentinel import Sentinel
 from tidegate.shed import recipes
 from tidegate.shed.shed_records import BY_AGE
 from tidegate.spec import Equal, JoinSpec, TidegateError
-from tidegate.state import arrays, byte_budget, join_state, shed_arrays
+from tidegate.state import arrays, byte_budget, join_state, shed_arrays, throttle_arrays
 from tidegate.state.join_state import (
     ALL_AGES,
     DEPARTURES,
@@ -127,7 +130,10 @@ class JoinEngine:
         self._bytes_peak = 0
         # Which arrays were weighed last, and their bytes.
         self._weighed: tuple[Any, Any, bool] | None = None
+        self._searches = shares_of(spec)
+        self._index_watch = IndexWatch(spec) if is_open(spec) else None
         self._arrays_bytes = 0
+        self._fuel = fuel_of(spec)
         self._guard = Guard()
         for name, schema in _by_name(schemas or {}, "schemas").items():
             stream = self._stream(name)
@@ -147,6 +153,8 @@ class JoinEngine:
             None if schema is None else self._store(schema) for schema in self._schemas
         ]
         self._state = state_of(self._own, binding)
+        if self._fuel is not None:
+            self._set_fuel(self._fuel)
         self._results = Results(binding, self._payloads)
         self._disorder = [0] * len(self.spec.streams)  # the largest of all pushes
         self._shed = shed_of(self._own, binding, self._state)
@@ -167,7 +175,9 @@ class JoinEngine:
 
     # --- pushing --------------------------------------------------------------------------
 
-    def push(self, tables: Mapping[str, Any], *, watermark: Any = None) -> pa.Table:
+    def push(
+        self, tables: Mapping[str, Any], *, watermark: Any = None, fuel: float | None = None
+    ) -> pa.Table:
         """Take new rows and return the results they complete.
 
         Before all streams have shown their columns there are no results, and the table has no
@@ -181,21 +191,29 @@ class JoinEngine:
         watermark
             A moment before which no more rows come, kept from outside (Spark): it replaces
             `clock - lateness` as the bound of expiry and lateness. It never moves back.
+        fuel
+            With `cpu=Cpu(keep_up=True)`: comparisons per second of event time from this push on.
+            Without it as before; before the first, as many as are asked for.
         """
         with self._guard.using() as call:
-            pieces = list(self._take(call, tables, watermark))
+            pieces = list(self._take(call, tables, watermark, fuel))
             return pa.concat_tables(pieces) if pieces else empty_table(self._results.schema)
 
-    def results(self, tables: Mapping[str, Any], *, watermark: Any = None) -> Iterator[pa.Table]:
+    def results(
+        self, tables: Mapping[str, Any], *, watermark: Any = None, fuel: float | None = None
+    ) -> Iterator[pa.Table]:
         """The same in pieces of bounded size, each made when it is asked for.
 
         The rows are taken when the first piece is asked for; take all pieces, since the engine can
         do nothing else before the last.
         """
         with self._guard.using() as call:
-            yield from self._take(call, tables, watermark)
+            yield from self._take(call, tables, watermark, fuel)
 
-    def _take(self, call: Call, tables: Mapping[str, Any], watermark: Any) -> Iterator[pa.Table]:
+    def _take(
+        self, call: Call, tables: Mapping[str, Any], watermark: Any, fuel: float | None
+    ) -> Iterator[pa.Table]:
+        check_fuel(self.spec, fuel)
         given = {
             self._stream(name): to_arrow(table, name, self._schemas[self._stream(name)])
             for name, table in _by_name(tables, "push").items()
@@ -213,6 +231,8 @@ class JoinEngine:
             call.changes = True
             if binding is not self._binding:
                 self._rebind(binding)
+            if fuel is not None:
+                self._set_fuel(fuel)
             if moment is not None:
                 self._set_watermark(moment, self._room(scratch))
                 self._binding.opened_by(watermark)
@@ -222,6 +242,7 @@ class JoinEngine:
                 # What may still be undone is not given out.
                 yield from list(pieces) if binding.may_raise else pieces
             self._settle()
+            self._choose_indexes()
             if self._ledger is not None:
                 self._ledger.end()
             self._bytes_peak = max(self._bytes_peak, self._bytes_now())
@@ -238,9 +259,8 @@ class JoinEngine:
             yield
         except Exception:
             if before is not None:
-                restored = JoinEngine.restore(before, self.spec).__dict__
-                kept = {"_guard": self._guard, "_examples": examples, "_ledger": self._ledger}
-                self.__dict__.update(restored | kept)
+                self._examples = examples
+                self._become(JoinEngine.restore(before, self.spec))
                 self._report_departures()
                 if self._ledger is not None:
                     self._ledger.forget_push()
@@ -334,6 +354,12 @@ class JoinEngine:
         leaving.expire_now(state, self._shed, output)
         self._departures(output)
 
+    def _set_fuel(self, per_second: float) -> None:
+        """Grant so many comparisons per second of event time from now on."""
+        assert self._state.throttle is not None
+        self._fuel = per_second
+        throttle_arrays.set_fuel(self._state.throttle, self._binding, per_second)
+
     def _arrivals(
         self, given: Mapping[int, pa.Table], encoded: Mapping[int, Encoded], scratch: Scratch
     ) -> Arrivals | None:
@@ -343,6 +369,10 @@ class JoinEngine:
         sizes = [np.zeros(0, np.int64)]
         for stream in sorted(given):
             table, part = given[stream], encoded[stream]
+            flags = with_search(
+                part.matchable, self._searches, self.spec.seed, stream, self._rows_in[stream]
+            )
+            part = part._replace(matchable=flags)
             self._rows_in[stream] += table.num_rows
             kept = kept_rows(part)
             payload = self._payloads[stream]
@@ -380,6 +410,9 @@ class JoinEngine:
     # --- running --------------------------------------------------------------------------
 
     def _run(self, arrivals: Arrivals, scratch: Scratch) -> Iterator[pa.Table]:
+        if self._state.throttle is not None:
+            span = throttle_arrays.span_of(self._state, arrivals.time)
+            self._state = throttle_arrays.with_room(self._state, *span)
         work, many = self._work(arrivals, scratch), self._many()
         output = self._room(scratch)
         drive = self._driver()
@@ -451,7 +484,7 @@ class JoinEngine:
             capacity = arrays.larger_capacity(state, ahead, slot_limit(self._own))
         self._state = arrays.with_more_slots(state, capacity)
         if shed is not None:
-            self._shed = shed_arrays.with_more_slots(shed, self._state.notes)
+            self._shed = shed_arrays.with_more_slots(shed, self._state)
         self._count_arrays()
 
     def _share_out_places(self) -> None:
@@ -475,10 +508,11 @@ class JoinEngine:
         """The loop that serves this join."""
         if self.spec.ties == "instant":
             return instant.run
-        if self._shed is None and in_order.serves(self._state):
-            return in_order.run
-        if self._shed is None and in_order_many.serves(self._state, self._probe.way):
-            return in_order_many.run
+        if self._shed is None and self._searches is None:
+            if in_order.serves(self._state):
+                return in_order.run
+            if in_order_many.serves(self._state, self._probe.way):
+                return in_order_many.run
         return arrival.run
 
     def _candidates(self) -> dict[str, NDArray[Any]]:
@@ -508,6 +542,7 @@ class JoinEngine:
         if streams == 2:
             return None
         bounds = np.zeros((2, streams, 2), np.int64)
+        told = self._shed is not None or self._state.throttle is not None
         return Many(
             way=np.array([self._probe.way], np.int64),
             order=np.array(self._probe.order, np.int64),
@@ -515,7 +550,8 @@ class JoinEngine:
             ranges=bounds[1],
             block=np.zeros(2, np.int64),
             digit=np.zeros(streams, np.int64),
-            shares=np.zeros(1 if self._shed is None else len(self._state.slots), np.float64),
+            next=np.zeros(streams, np.int64),
+            shares=np.zeros(len(self._state.slots) if told else 1, np.float64),
         )
 
     def _alive_from(self, stream: int) -> int:
@@ -546,9 +582,22 @@ class JoinEngine:
                 if len(settlement.moved):
                     self._state.slots.row[line()[settlement.moved]] = settlement.addresses
 
+    def _choose_indexes(self) -> None:
+        """Where the user leaves it open: other indexes, if they are much cheaper."""
+        if self._index_watch is not None:
+            better = self._index_watch.better(self._state)
+            if better is not None:
+                self._state = arrays.with_indexes(self._state, better)
+
     def _addresses(self, line: Callable[[], NDArray[np.int64]]) -> NDArray[np.int64]:
         """Of the payload rows of a line."""
         return self._state.slots.row[line()]
+
+    def _refuel(self, fuel: Any) -> None:
+        """Grant what a snapshot says was granted last, on whatever machine that was."""
+        if fuel is not None:
+            snapshot_checks.require(is_fuel(self.spec, fuel), "its fuel is out of range")
+            self._set_fuel(fuel)
 
     # --- reading --------------------------------------------------------------------------
 
@@ -645,7 +694,10 @@ class JoinEngine:
             "rejected": [dict(counter) for counter in self._rejected],
             "bytes_peak": self._bytes_peak,
             "time_unit": self._binding.time_unit,
+            "fuel": self._fuel,
         }
+        if self._index_watch is not None:
+            counted["index"] = self._state.lanes.index.tolist()
         if self._ledger is not None:
             counted["ledger"] = self._ledger.saved()
         watched = (
@@ -668,15 +720,7 @@ class JoinEngine:
         with snapshot_checks.reading():
             saved = snapshot.load(blob, spec)
             engine = cls(saved.spec, saved.schemas)
-            engine._rows_in = saved.counted["rows_in"]
-            engine._rejected = [Counter(counts) for counts in saved.counted["rejected"]]
-            engine._bytes_peak = saved.counted["bytes_peak"]
-            engine._binding.restore_unit(saved.counted["time_unit"])
-            engine._state, engine._shed = snapshot.refill(
-                engine._state, engine._shed, engine._binding, engine._payloads, saved
-            )
-            if engine._sentinel is not None:
-                saved_sentinel.refill(engine._sentinel, saved.sentinel, engine._state)
+            engine._refill(saved)
             if ledger is not None:
                 engine._ledger = ledgers.reopened(ledger, saved.spec, saved.counted.get("ledger"))
                 engine._report_departures()
@@ -684,6 +728,90 @@ class JoinEngine:
             engine._fit_budget(output)
             engine._departures(output)
             return engine
+
+    def _refill(self, saved: Saved) -> None:
+        """Put what was saved into this fresh engine."""
+        self._rows_in = saved.counted["rows_in"]
+        self._rejected = [Counter(counts) for counts in saved.counted["rejected"]]
+        self._bytes_peak = saved.counted["bytes_peak"]
+        self._binding.restore_unit(saved.counted["time_unit"])
+        self._refuel(saved.counted.get("fuel"))
+        self._state, self._shed = snapshot.refill(
+            self._state, self._shed, self._binding, self._payloads, saved
+        )
+        kinds = saved.counted.get("index")
+        if self._index_watch is not None and kinds is not None:
+            snapshot_checks.check_indexes(kinds, self.spec)
+            self._state = arrays.with_indexes(self._state, kinds)
+
+    def resize(self, memory: int | str) -> None:
+        """Go on with another budget, in the unit of the first.
+
+        A smaller one sheds at once, by the policy, and counts what goes as evicted; a larger one is
+        room. `spec.memory` is the budget in force. To be called between two pushes: it costs about
+        as much as a snapshot and its restore.
+
+        >>> import pyarrow as pa, tidegate as tg
+        >>> spec = tg.JoinSpec(on="k", time="t", within=9, memory=4, policy="recent")
+        >>> engine = tg.JoinEngine(spec)
+        >>> _ = engine.push({"left": pa.table({"t": [1, 2, 3, 4], "k": [1, 2, 3, 4]})})
+        >>> engine.resize(2)
+        >>> engine.stats()["memory_rows"], engine.stats()["evicted"], engine.spec.memory
+        (2, 2, 2)
+        """
+        with self._guard.using() as call:
+            spec = resizing.resized_spec(self.spec, memory)
+            if self._ledger is not None:
+                raise TidegateError(
+                    "this engine writes what it loses into a ledger, and its budget cannot change "
+                    "so far; give it no ledger"
+                )
+            if spec.memory == self.spec.memory:
+                return
+            fresh = self._empty(spec)  # refuses a budget that is too small
+            assert self._shed is not None
+            assert fresh._shed is not None
+            call.changes = True
+            crowded = resizing.crowded_by_monitors(self._shed, fresh._shed.curve.watch.limit)
+            if len(crowded):
+                same = self._empty(self.spec)
+                same._refill(resizing.without_monitors(self._saved(), crowded))
+                self._become(same)
+            part = 1.0
+            while not self._resized_into(fresh, part):
+                fresh, part = self._empty(spec), part * resizing.TRY_LESS
+            self._become(fresh)
+
+    def _empty(self, spec: JoinSpec) -> JoinEngine:
+        """An engine for the streams of this one."""
+        known = zip(spec.streams, self._schemas, strict=True)
+        return JoinEngine(spec, {name: schema for name, schema in known if schema is not None})
+
+    def _saved(self) -> Saved:
+        return snapshot.load(self._dump(), self.spec)
+
+    def _become(self, other: JoinEngine) -> None:
+        kept = {name: getattr(self, name) for name in ("_guard", "_examples", "_probe", "_ledger")}
+        self.__dict__.update(other.__dict__ | kept)
+
+    def _resized_into(self, fresh: JoinEngine, part: float) -> bool:
+        """Shed, and fill an empty engine with what is left; False if that exceeds its budget."""
+        assert self._shed is not None
+        assert fresh._shed is not None
+        spec, by_bytes = fresh.spec, fresh.spec.memory_bytes is not None
+        with borrowed() as scratch:
+            output = self._results.room(scratch)
+            if by_bytes:
+                fixed = resizing.fixed_bytes(fresh._state, fresh._shed, self._shed)
+                resizing.shed_bytes(spec, self._state, self._shed, output, fixed, part)
+            else:
+                resizing.shed_tuples(spec, self._state, self._shed, output)
+            fresh._refill(resizing.fitted(self._saved(), spec, fresh._shed))
+            fits = not by_bytes or byte_budget.fits(spec, fresh._state, fresh._shed)
+            if fits or not fresh._state.pool[0].alive:
+                fresh._fit_budget(output)
+                return True
+        return False
 
 
 def _by_name(given: Any, what: str) -> Mapping[str, Any]:

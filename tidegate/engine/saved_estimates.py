@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from tidegate.engine import saved_prospects, snapshot_checks
+from tidegate.engine import saved_exposure, saved_prospects, snapshot_checks
 from tidegate.estimators import frequency, hashes, match_rate, rare_keys
 from tidegate.shed import standing_patterns
 from tidegate.shed.sample_records import COVERED
@@ -25,6 +25,13 @@ from tidegate.windows.lifetime import NOT_CHARGED, NOT_INDEXED
 _MARK = {b"tidegate": b"learned"}
 _RULE = ("first", "begun", "faded", "quiet", "refresh", "until_plan", "instant", "statistics")
 _NEW = {"rule.instant"}  # version 3 was written without it at first; it means nothing for long
+# Places of levels and waits were other ones in early versions: these are learned again.
+_RECUT = {
+    f"rates.{name}"
+    for name in (
+        "trials", "hits", "old_hits", "level", "wait", "level_rate", "wait_rate", "wait_worth"
+    )
+}  # fmt: skip
 _QUEUE = (
     "scale", "seen", "now", "pace", "period", "period_seen", "arrived", "precedence", "factor"
 )  # fmt: skip
@@ -128,11 +135,7 @@ def dump(shed: Shed, state: State) -> pa.Table:
     if _counts_keys(shed):
         parts |= _counted(shed)
     if shed.rule[0].kind == VALUE:
-        parts["exposed.slot"] = np.flatnonzero(shed.members.notes.monitor != NOT_CHARGED)
-        for name in ("moment", "seen"):
-            parts[f"exposed.{name}"] = shed.rates.exposed[name][parts["exposed.slot"]]
-        if len(shed.rates.aged) > 1:
-            parts["exposed.aged"] = shed.rates.aged[parts["exposed.slot"]]
+        parts |= saved_exposure.dump(shed)
     if shed.samples is not None:
         parts |= _sampled(shed, state)
     columns = {
@@ -157,6 +160,9 @@ def refill(shed: Shed, table: pa.Table, state: State, scale: int) -> Shed:
     for name, part in _parts(shed).items():
         if name not in saved and name in _NEW:
             continue
+        is_recut = name in _RECUT or name.startswith("importances.")
+        if is_recut and saved[name].size != part.size:
+            continue
         snapshot_checks.check_part(name, kinds[name], part)
         part[...] = saved[name].reshape(part.shape)
     line = join_state.alive_slots(state)
@@ -165,14 +171,14 @@ def refill(shed: Shed, table: pa.Table, state: State, scale: int) -> Shed:
         snapshot_checks.check_counted(shed, kinds, saved, line)
         if shed.prospects is not None:
             saved_prospects.check_written(shed.prospects, kinds, saved)
-        shed = _recount(shed, saved, state, line)
+        shed = _recount(shed, saved, state, line, scale)
     elif shed.rule[0].keyed:
         _find_given(shed, state, line)
     if shed.rule[0].kind == ARRIVAL_ORDER:
         snapshot_checks.check_patterns(shed, line)
         standing_patterns.write_all(shed)
     if shed.rule[0].kind == VALUE:
-        _expose(shed, saved, line)
+        saved_exposure.refill(shed, saved, line, scale)
     if shed.samples is not None:
         _sample_again(shed, saved, line)
     if scale != 1:
@@ -180,23 +186,9 @@ def refill(shed: Shed, table: pa.Table, state: State, scale: int) -> Shed:
     snapshot_checks.check_learned(shed, state, line, statistics)
     if shed.prospects is not None:
         saved_prospects.check(shed.prospects, np.unique(shed.members.key[line]))
+    if shed.rule[0].kind == VALUE:
+        saved_exposure.check(shed, line)
     return shed_arrays.stand_again(shed, line)
-
-
-def _expose(shed: Shed, saved: dict[str, Any], line: Any) -> None:
-    """Up to where the trials of members are counted; until version 3 as one array."""
-    slots, rates = np.sort(line), shed.rates
-    snapshot_checks.require(np.array_equal(saved["exposed.slot"], slots), "slots are missing")
-    if "exposed" in saved:
-        seen, moment, aged = saved["exposed"].reshape(-1, 3).T
-        rates.trials[...] += saved["rates.old_trials"].astype(np.int64).reshape(rates.trials.shape)
-    else:
-        seen, moment = saved["exposed.seen"], saved["exposed.moment"]
-        aged = saved.get("exposed.aged", moment)
-    rates.exposed["moment"][slots] = moment
-    rates.exposed["seen"][slots] = seen.astype(np.int64) & 0xFFFFFFFF
-    if len(rates.aged) > 1:
-        rates.aged[slots] = aged
 
 
 def _sample_again(shed: Shed, saved: dict[str, Any], line: Any) -> None:
@@ -228,18 +220,13 @@ def _rescale(shed: Shed, state: State, scale: int) -> None:
             shed.queues["period"][stream] *= scale
             shed.frequency.log["moment"][stream] *= scale
             if valued:
-                notes = shed.members.notes
-                its = (notes.monitor != NOT_CHARGED) & (notes.stream == stream)
-                if len(shed.rates.aged) > 1:
-                    shed.rates.aged[np.flatnonzero(its)] *= scale
+                saved_exposure.rescale_ages(shed, stream, scale)
     if shed.prospects is not None and shed.prospects.span[1]:
         saved_prospects.rescale(shed.prospects, scale)
-    if valued and shed.rates.span[1] >= 0:
-        activity, clock = shed.rates.activity, shed.rates.clock
-        for moments in (activity["last"], activity["before"]):
-            moments[moments != match_rate.NEVER] *= scale
-        clock[[match_rate.NOW, match_rate.REFRESHED]] *= scale
-        shed.rates.exposed["moment"] *= scale
+    if valued:
+        shed.shadows.shadow["time"] *= scale
+    if valued and shed.rates.span[match_rate.CLOCK_OF] >= 0:
+        saved_exposure.rescale_moments(shed, scale)
 
 
 def _find_given(shed: Shed, state: State, line: Any) -> None:
@@ -253,7 +240,7 @@ def _find_given(shed: Shed, state: State, line: Any) -> None:
         shed.members.key[slot] = key
 
 
-def _recount(shed: Shed, saved: dict[str, Any], state: State, line: Any) -> Shed:
+def _recount(shed: Shed, saved: dict[str, Any], state: State, line: Any, scale: int) -> Shed:
     """Give the keys of members a record and all others a line among the rare ones.
 
     A key whose code is another than before (a stream has shown its columns, and with them that
@@ -281,7 +268,9 @@ def _recount(shed: Shed, saved: dict[str, Any], state: State, line: Any) -> Shed
     book.keys.references[: len(old) + 1] = np.bincount(renumbered[numbers], minlength=len(old) + 1)
     book.counts[new] = counts[old]
     if shed.rule[0].kind == VALUE:
-        last, before = saved["rates.activity"].reshape(-1, 2)[old].T
+        last, before = saved_exposure.in_short(
+            shed, saved["rates.activity"].reshape(-1, 2)[old], scale
+        ).T
         shed.rates.activity["last"][new], shed.rates.activity["before"][new] = last, before
     if shed.prospects is not None:
         saved_prospects.refill(shed.prospects, saved, old, new)

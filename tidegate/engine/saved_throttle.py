@@ -20,6 +20,12 @@ _NOT_SAVED = {
     "window",
     "period",
     "weight",
+    "linked",
+    "next",
+    "full",
+    "planned",
+    "inside",
+    "fits",
 }  # from the spec, or from other numbers
 
 

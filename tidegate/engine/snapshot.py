@@ -52,6 +52,8 @@ _MEMBERS: dict[str, type[np.generic]] = {  # under a budget
     "key": np.int32, "monitor": np.int32,
 }  # fmt: skip
 _MARK = "_tidegate_"
+SLOT, MONITOR = _MARK + "slot", _MARK + "monitor"
+UNUSED_KIND = np.int32
 # Options come from the spec and the binding, never from a snapshot.
 _OPTIONS = {
     "window", "is_time_window", "index", "account", "begin", "end", "first", "stop", "capacity",
@@ -224,7 +226,7 @@ def load(blob: bytes, spec: JoinSpec | None = None) -> Saved:
         records=about["records"],
         tables=[t.replace_schema_metadata(None) for t in tables[: len(schemas)]],
         capacity=about["capacity"],
-        unused=np.frombuffer(metadata[_UNUSED], np.int32),
+        unused=np.frombuffer(metadata[_UNUSED], UNUSED_KIND),
         learned=learned,
         throttle=about.get("throttle"),
         sentinel=metadata.get(_SENTINEL),
@@ -278,7 +280,7 @@ def refill(
     capacity = _capacity(saved, state, shed, used)
     if capacity > len(state.slots):
         state = arrays.with_more_slots(state, capacity)
-        shed = shed and shed_arrays.with_more_slots(shed, state.notes)
+        shed = shed and shed_arrays.with_more_slots(shed, state)
     tracked = int(state.pool[0].tracked)
     for name in _RECORDS:
         snapshot_checks.write_records(getattr(state, name), saved.records[name], _OPTIONS)
@@ -303,9 +305,7 @@ def refill(
         shed = saved_estimates.refill(shed, saved.learned, state, scale)
     if state.throttle is not None:
         saved_throttle.refill(state.throttle, saved.throttle, scale)
-        for stream, line in enumerate(lines):
-            can_match = line[state.slots.older[line] != NOT_INDEXED]
-            throttle_arrays.recount(state.throttle, stream, state.slots.time[can_match])
+        throttle_arrays.fill_ring(state)
     return state, shed
 
 
@@ -335,7 +335,7 @@ def _line_of(table: pa.Table | None) -> NDArray[np.int64]:
     """The slots of the rows of a stream."""
     if table is None:
         return np.zeros(0, np.int64)
-    return table.column(_MARK + "slot").to_numpy().astype(np.int64)
+    return table.column(SLOT).to_numpy().astype(np.int64)
 
 
 def _orders(state: State, tables: Sequence[pa.Table | None]) -> list[NDArray[np.int64]]:

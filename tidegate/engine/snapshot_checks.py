@@ -16,6 +16,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from tidegate.binding.spec_records import INDEX_CODES
 from tidegate.compiled.layout import Records
 from tidegate.estimators import frequency, match_rate
 from tidegate.shed import learning
@@ -74,6 +75,17 @@ def check_head(about: Mapping[str, Any], tables: int, is_learned: bool, spec: Jo
     numbers += [count for reasons in rejected for count in reasons.values()]
     require(len(counted["rows_in"]) == len(rejected) == len(spec.streams), "streams are missing")
     require(all(type(n) is int and 0 <= n < 2**63 for n in numbers), "a count is not a count")
+
+
+def check_indexes(kinds: Any, spec: JoinSpec) -> None:
+    """What the windows of a join are searched by, where the join may choose."""
+    known = [INDEX_CODES[kind] for kind in ("nested-loop", "btree", "ttree")]
+    require(
+        isinstance(kinds, list)
+        and len(kinds) == len(spec.streams)
+        and all(type(kind) is int and kind in known for kind in kinds),
+        f"its indexes are {kinds!r}",
+    )
 
 
 def check_table(table: pa.Table, notes: Mapping[str, Any]) -> None:
@@ -195,7 +207,7 @@ def check_learned(shed: Shed, state: State, line: NDArray[np.int64], statistics:
     if rule.watched:
         _check_monitors(shed, line)
     if rule.kind == VALUE:
-        _check_rates(shed, line)
+        _check_rates(shed)
 
 
 def check_monitors(monitors: NDArray[np.int32]) -> None:
@@ -281,7 +293,7 @@ def check_counted(
         require(4 * len(marks) <= 3 * room and room <= max(2, most), "it has too many rare keys")
 
 
-def _check_rates(shed: Shed, line: NDArray[np.int64]) -> None:
+def _check_rates(shed: Shed) -> None:
     rates = shed.rates
     for part in (rates.trials, rates.hits):
         require((part >= 0).all(), "a count is negative")
@@ -292,13 +304,3 @@ def _check_rates(shed: Shed, line: NDArray[np.int64]) -> None:
     require(abs(now) < FAR and now >= rates.clock[match_rate.REFRESHED], "a time is out of range")
     require(1 <= rates.clock[match_rate.HURRY] <= learning.MOST_HURRY, "a rate is wrong")
     require(rates.clock[match_rate.UNFITTED] >= 0, "a count is negative")
-    activity = rates.activity
-    latest = np.maximum(activity["last"], activity["before"])
-    require((latest <= now).all(), "a time is out of range")
-    # What matches nothing is exposed to nothing; its slot has the numbers of an earlier tuple.
-    line = line[shed.members.key[line] != frequency.NO_KEY]
-    waits, newest = rates.exposed["moment"][line], shed.queues.now[shed.members.notes.stream[line]]
-    require(((waits <= now) & (waits > now - FAR)).all(), "a time is out of range")
-    ages = rates.aged[line] if len(rates.aged) > 1 else waits
-    young = (ages >= shed.members.born[line]) & (ages <= newest)
-    require(young.all(), "a time is out of range")

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
+from typing import Any
 
+from tidegate.engine.core_speed import comparisons_per_second
 from tidegate.spec import JoinSpec, TidegateError
+from tidegate.state.settings import index_of
 from tidegate.throttle.throttle_records import Throttle
 
 
 def check_cpu(spec: JoinSpec) -> None:
     """An error if this version cannot run such a join under its CPU budget."""
-    if spec.cpu is None:
+    if spec.cpu is None or not spec.cpu.has_fuel:
         return
-    if len(spec.streams) != 2:
-        raise TidegateError("cpu is given, but CPU budgets join two streams so far; give cpu=None")
     if spec.ties != "arrival":
         raise TidegateError(
             f"cpu is given with ties={spec.ties!r}, but CPU budgets need ties='arrival'; leave one "
@@ -32,9 +34,41 @@ def check_cpu(spec: JoinSpec) -> None:
             )
 
 
+def fuel_of(spec: JoinSpec) -> float | None:
+    """Comparisons per second that a share of a core of this machine makes; None without one.
+
+    Where the streams have different indexes the slower counts.
+    """
+    if spec.cpu is None or spec.cpu.share_of_core is None:
+        return None
+    kinds = {index_of(spec, stream) for stream in range(len(spec.streams))}
+    return spec.cpu.share_of_core * min(map(comparisons_per_second, kinds))
+
+
+def is_fuel(spec: JoinSpec, fuel: Any) -> bool:
+    """Can a push of such a join be granted this?"""
+    if spec.cpu is None or not spec.cpu.has_fuel:
+        return False
+    granted = spec.cpu.comparisons_per_second is None
+    return granted and type(fuel) in (int, float) and 0 <= fuel < math.inf
+
+
+def check_fuel(spec: JoinSpec, fuel: Any) -> None:
+    """An error unless the fuel of a push is a number, and one that the push decides."""
+    if fuel is None:
+        return
+    if spec.cpu is None or not spec.cpu.keep_up:
+        raise TidegateError(
+            "push was given fuel, but the join does not take it from its pushes; give "
+            "cpu=tidegate.Cpu(keep_up=True), or leave fuel out"
+        )
+    if not is_fuel(spec, fuel):
+        raise TidegateError(f"fuel {fuel!r} is not a number of comparisons; give 0 or more")
+
+
 def throttle_stats(throttle: Throttle, names: Sequence[str]) -> dict[str, int | float]:
     """What was not compared, an estimate of the results in it, and the share r at the moment."""
-    skipped = [int(number) for number in throttle.sides.skipped]
+    skipped = [round(float(number)) for number in throttle.sides.skipped]
     stats: dict[str, int | float] = {
         f"skipped_comparisons_{name}": number for name, number in zip(names, skipped, strict=True)
     }

@@ -255,6 +255,12 @@ def let_go(book, key):
 # --- fading and the log ------------------------------------------------------------------
 
 
+@step
+def faded(count):
+    """What is left of a count."""
+    return np.float64(np.int64(count * PARTS) * 4 // 5) / PARTS
+
+
 @part
 def fade(book):
     """Lower all counts, in whole parts; forget rare keys that have faded away."""
@@ -262,8 +268,7 @@ def fade(book):
     for key in range(1, book.book[0].fresh):
         if keys[key].references >= 0:
             for stream in range(counts.shape[1]):
-                parts = np.int64(count_of(counts, key, stream) * PARTS) * 4 // 5
-                counts[key, stream] = np.float64(parts) / PARTS
+                counts[key, stream] = faded(count_of(counts, key, stream))
     rare_keys.fade(book)
 
 

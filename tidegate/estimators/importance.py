@@ -42,8 +42,10 @@ class Importances(NamedTuple):
     earned: NDArray[np.float64]
 
 
-def empty(streams: int) -> Importances:
-    return Importances(*(np.zeros((streams, BINS + 1), np.float64) for _ in range(8)))
+def empty(streams: int, weighed: bool = True) -> Importances:
+    """Without importances there is nothing to keep."""
+    bins = BINS if weighed else 0
+    return Importances(*(np.zeros((streams, bins + 1), np.float64) for _ in range(8)))
 
 
 @part
@@ -89,7 +91,7 @@ def earn(importances, stream, combine, own, other):
 def fade(importances):
     """What was seen counts for less from now on."""
     for stream in range(len(importances.number)):
-        for at in range(BINS):
+        for at in range(importances.number.shape[1] - 1):
             importances.number[stream, at] *= FADING
             importances.total[stream, at] *= FADING
             results = importances.results[stream, at] + importances.fresh_results[stream, at]
@@ -106,7 +108,7 @@ def summarise(importances):
     """Make the sums that `expected` reads; the last entry holds those over all bins."""
     for stream in range(len(importances.number)):
         number = total = 0.0
-        for at in range(BINS + 1):
+        for at in range(importances.number.shape[1]):
             importances.number_below[stream, at] = number
             importances.total_below[stream, at] = total
             number += importances.number[stream, at]

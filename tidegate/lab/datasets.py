@@ -35,7 +35,7 @@ class RecordedJoin:
     file
         Its file inside the folder.
     streams
-        Makes the two streams from the file's table.
+        Makes the two streams from the file's table, and from that of the other file.
     spec
         The options of the join, without budget and policy.
     waiting
@@ -45,10 +45,16 @@ class RecordedJoin:
     """
 
     file: str
-    streams: Callable[[pa.Table], Streams]
+    streams: Callable[..., Streams]
     spec: Mapping[str, Any]
     waiting: str | None
     about: str
+    other_file: str | None = None
+
+    @property
+    def files(self) -> tuple[str, ...]:
+        """One file, or one per stream."""
+        return (self.file,) if self.other_file is None else (self.file, self.other_file)
 
 
 def folder_of(given: str | Path | None = None) -> Path | None:
@@ -68,19 +74,23 @@ def missing_files(folder: Path | None) -> list[str]:
     return [name for name in wanted if folder is None or not (folder / name).is_file()]
 
 
-def file_digest(path: Path) -> str:
-    """What stands for a file's content in a configuration."""
-    return hashlib.sha256(path.read_bytes()).hexdigest()[:16]
+def file_digest(*paths: Path) -> str:
+    """What stands for the content of files in a configuration."""
+    digest = hashlib.sha256()
+    for path in paths:
+        digest.update(path.read_bytes())
+    return digest.hexdigest()[:16]
 
 
 @lru_cache(maxsize=2)
 def recorded_streams(name: str, folder: str, rows: int | None = None) -> Streams:
-    """The streams of a recorded join; `rows` keeps only the file's first rows."""
-    if name not in JOINS:
-        raise TidegateError(f"recorded join {name!r} is not known; {nearest_hint(name, JOINS)}")
-    join = JOINS[name]
-    table = parquet.read_table(Path(folder) / join.file)
-    return join.streams(table if rows is None else table.slice(0, rows))
+    """The streams of a recorded join; `rows` keeps only the first rows of a file."""
+    known = {**JOINS, **MORE_JOINS}
+    if name not in known:
+        raise TidegateError(f"recorded join {name!r} is not known; {nearest_hint(name, known)}")
+    join = known[name]
+    tables = [parquet.read_table(Path(folder) / file) for file in join.files]
+    return join.streams(*(table if rows is None else table.slice(0, rows) for table in tables))
 
 
 def _by_time(table: pa.Table) -> pa.Table:
@@ -131,6 +141,24 @@ def _fines(table: pa.Table, first: str, second: str) -> Streams:
         streams[name] = _by_time(
             pa.table({"ts": rows["timestamp"], "key": rows["case_id"], "importance": worth})
         )
+    return streams
+
+
+def _logged(left: pa.Table, right: pa.Table) -> Streams:
+    """Two logs with a key, a time in microseconds and an amount."""
+    names = ("ts", "key", "importance")
+    tables = [table.select(["t", "k", "imp"]).rename_columns(names) for table in (left, right)]
+    return {"first": _by_time(tables[0]), "second": _by_time(tables[1])}
+
+
+def _sepsis(table: pa.Table, first: str, second: str) -> Streams:
+    """Two kinds of events of a case; the age of the patient counts."""
+    streams = {}
+    for name, activity in (("first", first), ("second", second)):
+        rows = table.filter(pc.equal(table["activity"], activity))
+        age = pc.fill_null(pc.max_element_wise(rows["age"].cast(pa.float64()), 1.0), 1.0)
+        columns = {"ts": rows["timestamp"], "key": rows["case_id"], "importance": age}
+        streams[name] = _by_time(pa.table(columns))
     return streams
 
 
@@ -192,5 +220,51 @@ JOINS: Mapping[str, RecordedJoin] = {
         "first",
         "a notification waits up to 90 days for the penalty, which comes after 60 days; "
         "notifications have no amount, so all count 1",
+    ),
+}
+
+_DAY = 24 * 60 * 60 * 1_000_000  # microseconds
+_BOTH = ("first", "second")
+
+# Joins that VALUE is measured on besides (`value`).
+MORE_JOINS: Mapping[str, RecordedJoin] = {
+    "loans": RecordedJoin(
+        "loan_applications.parquet",
+        _logged,
+        _spec(_BOTH, 30 * _DAY),
+        None,
+        "events of a loan application meet events of its offers within 30 days; importance is the "
+        "amount",
+        "loan_offers.parquet",
+    ),
+    "loan-work": RecordedJoin(
+        "loan_work_scheduled.parquet",
+        _logged,
+        _spec(_BOTH, {"first": 30 * _DAY, "second": 0}),
+        "first",
+        "scheduled work waits up to 30 days for its starts; importance is the amount",
+        "loan_work_started.parquet",
+    ),
+    "dns": RecordedJoin(
+        "dns_answers.parquet",
+        _logged,
+        _spec(_BOTH, {"first": 300_000_000, "second": 0}),
+        "first",
+        "an answer waits up to 300 seconds for connections; there is no importance",
+        "tls_connections.parquet",
+    ),
+    "sepsis-triage": RecordedJoin(
+        "sepsis.parquet",
+        lambda table: _sepsis(table, "ER Triage", "LacticAcid"),
+        _spec(_BOTH, "2 days"),
+        None,
+        "triage and lactic acid tests of a case within 2 days; importance is the patient's age",
+    ),
+    "sepsis-tests": RecordedJoin(
+        "sepsis.parquet",
+        lambda table: _sepsis(table, "Leucocytes", "CRP"),
+        _spec(_BOTH, "3 days"),
+        None,
+        "two kinds of tests of a case within 3 days; importance is the patient's age",
     ),
 }

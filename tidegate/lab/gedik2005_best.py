@@ -7,6 +7,7 @@ that is fixed for a period and spends the period's fuel has more results.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping
 
 import numpy as np
@@ -40,11 +41,13 @@ def comparisons_by_window(
         # The left stream comes first at equal times.
         arrived = np.searchsorted(held, probes, "right" if side == 0 else "left")
         alive = np.searchsorted(held, probes - windows[side], "left")
-        for window in range(counts.shape[2]):
-            start = (probes // basic - window) * basic
-            low = np.maximum(np.searchsorted(held, start, "left"), alive)
-            high = np.minimum(np.searchsorted(held, start + basic, "left"), arrived)
-            np.add.at(counts[:, side, window], probes // every, np.maximum(0, high - low))
+        start = (probes[:, None] // basic - np.arange(counts.shape[2])) * basic
+        low = np.maximum(np.searchsorted(held, start, "left"), alive[:, None])
+        high = np.minimum(np.searchsorted(held, start + basic, "left"), arrived[:, None])
+        compared = np.maximum(0, high - low)
+        bounds = np.searchsorted(probes, np.arange(periods + 1) * every)
+        for period, (first, end) in enumerate(itertools.pairwise(bounds)):
+            counts[period, side] = compared[first:end].sum(axis=0)
     return counts
 
 

@@ -5,14 +5,14 @@ Law: nothing is measured here; the numbers are those of `tidegate/planner` with 
 
 from __future__ import annotations
 
+from tidegate.costs.cost import pair_cost, pair_costs
+from tidegate.costs.structures import pairs
+from tidegate.costs.weights import PAPER as PAPER_WEIGHTS
+from tidegate.costs.workload import Workload
 from tidegate.lab import charts
 from tidegate.lab.claims import Claim
 from tidegate.lab.figures import Figure, Findings, NumberTable, Record, Scale
-from tidegate.planner.cost import pair_cost, pair_costs
 from tidegate.planner.crossover import Winner, at_share, ratio, winners
-from tidegate.planner.structures import pairs
-from tidegate.planner.weights import PAPER as PAPER_WEIGHTS
-from tidegate.planner.workload import Workload
 
 PAPER = "kang2003"
 COMBINATIONS = ("HH", "TT", "HT", "TH", "HN", "NH", "TN", "NT")

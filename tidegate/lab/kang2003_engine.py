@@ -18,6 +18,10 @@ import numpy as np
 import pyarrow as pa
 
 import tidegate as tg
+from tidegate.costs.cost import pair_cost
+from tidegate.costs.structures import index_of
+from tidegate.costs.weights import Weights
+from tidegate.costs.workload import Workload
 from tidegate.lab import charts
 from tidegate.lab.claims import Claim
 from tidegate.lab.figures import Figure, Findings, Record, Scale
@@ -32,11 +36,7 @@ from tidegate.lab.kang2003 import (
     in_order,
 )
 from tidegate.planner.calibrate import Effort, calibrate
-from tidegate.planner.cost import pair_cost
 from tidegate.planner.crossover import at_share, winners
-from tidegate.planner.structures import index_of
-from tidegate.planner.weights import Weights
-from tidegate.planner.workload import Workload
 
 _KEYS = 2**40
 _TICKS = 1_000

@@ -1,9 +1,9 @@
 """kang2003, section 5.2: figures 5 to 7, scarce CPU and scarce memory, simulated with the engine.
 
-Law: the engine makes every result that is counted. A stream's effective rate is a random part of
-its tuples that search the opposite window, which is kept up with all tuples (section 5.2.1): two
-one-way joins. A window that is cut is a budget under which tuples are kept at random. Results count
-from when both windows are full.
+Law: the engine makes every result that is counted, in one join that obeys the allocation
+(`planner.obeying`): a stream's effective rate is a random part of its tuples that search the
+opposite window, which is kept up with all tuples (section 5.2.1); a window that is cut is a budget
+under which tuples are kept at random. Results count from when both windows are full.
 """
 
 from __future__ import annotations
@@ -14,20 +14,20 @@ import numpy as np
 import pyarrow as pa
 
 import tidegate as tg
+from tidegate.costs.workload import Workload
 from tidegate.lab import charts
 from tidegate.lab.claims import Claim
 from tidegate.lab.figures import Figure, Findings, NumberTable, Record, Scale
 from tidegate.lab.kang2003 import PAPER
+from tidegate.planner.obeying import obeying
 from tidegate.planner.quadrants import Two, allocate_resources, allocation, splits
-from tidegate.planner.workload import Workload
 
 _FULL = 1_000  # tuples of a window that is not cut, where the paper does not say
+_HASHED = {"a": "hash", "b": "hash"}
 _MODEL = "model (eqs. 13 to 19)"
 
 
-def streams_of(
-    rates: Two, keys: Two, seconds: float, seed: int
-) -> tuple[dict[str, pa.Table], np.random.Generator]:
+def streams_of(rates: Two, keys: Two, seconds: float, seed: int) -> dict[str, pa.Table]:
     """Tuples at even distances; keys uniform, the smaller domain a part of the larger."""
     generator = np.random.default_rng(seed)
     tables = {}
@@ -36,7 +36,7 @@ def streams_of(
         times = np.floor((np.arange(count) + generator.random()) / rate * 1e6).astype(np.int64)
         drawn = generator.integers(0, int(domain), count)
         tables[name] = pa.table({"key": drawn, "time": times})
-    return tables, generator
+    return tables
 
 
 def simulated_rate(
@@ -45,30 +45,20 @@ def simulated_rate(
     """Results per second when only `rates` search and only `windows` are kept, at random."""
     assert workload.keys is not None
     filling = max(w / r for w, r in zip(workload.windows, workload.rates, strict=True))
-    tables, generator = streams_of(workload.rates, workload.keys, filling + seconds, seed)
-    results = 0
-    for stream, name in enumerate(("a", "b")):
-        other = "b" if name == "a" else "a"
-        searching = generator.random(tables[name].num_rows) < rates[stream] / workload.rates[stream]
-        kept = round(windows[1 - stream])
-        if not searching.any() or kept == 0:
-            continue
-        whole = int(workload.windows[1 - stream])
-        spec = tg.JoinSpec(
-            on="key",
-            time="time",
-            streams=(name, other),
-            within={name: tg.rows(0), other: tg.rows(whole)},
-        )
-        if kept < whole:
-            share = {name: 0.0, other: 1.0}
-            spec = spec.replace(memory=kept, split=share, policy="random", seed=seed)
-        # Tuples that search are not kept, so a result has their time; those before both windows
-        # are full do not count.
-        probes = tables[name].filter(pa.array(searching))
-        found = tg.join({name: probes, other: tables[other]}, spec).table
-        results += int((found["time"].to_numpy() >= filling * 1e6).sum())
-    return results / seconds
+    tables = streams_of(workload.rates, workload.keys, filling + seconds, seed)
+    spec = tg.JoinSpec(
+        on="key",
+        time="time",
+        streams=("a", "b"),
+        within={n: tg.rows(int(w)) for n, w in zip(("a", "b"), workload.windows, strict=True)},
+        seed=seed,
+    )
+    limits = {"service_rate": sum(rates), "memory": sum(windows)}
+    planned = allocation(workload, rates, windows, **limits)
+    found = tg.join(tables, obeying(spec, ("a", "b"), _HASHED, planned)).table
+    # A result counts from when both windows are full; its time is the later of its tuples'.
+    times = np.maximum(found["time"].to_numpy(), found["time_b"].to_numpy())
+    return int((times >= filling * 1e6).sum()) / seconds
 
 
 Strategies = Mapping[str, tuple[Two, Two]]

@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 
 import tidegate as tg
 from tidegate.engine.counting import count_results
-from tidegate.lab import kwon2011_streams, paper_streams
+from tidegate.lab import families, kwon2011_streams, paper_streams
 from tidegate.lab.configuration import EXACT, OPTIMUM, Configuration
 from tidegate.lab.datasets import recorded_streams
 from tidegate.lab.sampling_error import aggregation_error, average
@@ -38,6 +38,7 @@ SOURCES: Mapping[str, Callable[..., dict[str, pa.Table]]] = {
     "scripted_streams": paper_streams.scripted_streams,
     "wan_trace": paper_streams.wan_trace,
     TRAVELLING: kwon2011_streams.travelling_keys,
+    "family_streams": families.family_streams,
 }
 
 Measurement = dict[str, float]
@@ -228,10 +229,14 @@ def _optimum(
     began = time.perf_counter()
     best = compute(streams, spec, **({} if start is None else {"weights": weights}))
     seconds = time.perf_counter() - began
-    counted = _counted(_gained(streams, spec, best), spec, start)
+    size, importance = best.size, best.importance
+    if start is not None:
+        counted = _counted(_gained(streams, spec, best), spec, start)
+        size = counted.num_rows
+        importance = pc.sum(counted["_importance"], min_count=0).as_py() or 0.0
     return {
-        "size": counted.num_rows,
-        "importance": pc.sum(counted["_importance"], min_count=0).as_py() or 0.0,
+        "size": size,
+        "importance": importance,
         "size_total": best.size,
         "importance_total": best.importance,
         "memory_rows": budget,

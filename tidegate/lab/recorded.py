@@ -26,8 +26,6 @@ POLICIES = (
 _QUICK_ROWS = 40_000
 # What is known of the reason where VALUE is behind.
 _WHY = {
-    "nasa-host": "tuples that are kept for their whole life to learn the age curve cost memory: "
-    "without them half of the difference is gone",
     "bike-reuse": "neither the bike's count nor the age of a trip nor the wait says much about "
     "when a bike is used again (0.04 nats a hit, where bursts of hosts give 1.6)",
 }

@@ -32,7 +32,7 @@ from tidegate.windows.arrivals import Arrivals
 
 FEWEST_WITNESSES = 8
 RECENT = 4  # longest windows: the stretch over which the recent recall is measured
-_SUMS = ("exact", "kept", "exact_worth", "kept_worth")
+_SUMS = ("exact", "kept", "exact_worth", "kept_worth", "count")
 _WHOLE, _RECENT = range(2)
 # Bytes of a witness: its record, what it had in all and recently, and its places in tables.
 WITNESS_BYTES = WITNESS.itemsize + 2 * 8 * len(_SUMS) + 8 + 4 * 4
@@ -121,9 +121,10 @@ class Sentinel:
         self.totals = np.zeros((0, 2, len(_SUMS)))  # [witness, (_WHOLE, _RECENT), _SUMS]
         # Of witnesses that are gone: [(_WHOLE, _RECENT), (results, importance), moments].
         self._finished = np.zeros((2, 2, interval.MOMENTS))
-        self._given_out = np.zeros((2, 2))  # by the join, when each stretch began
+        # Results, importance and tuples taken, when each stretch began.
+        self._begun = np.zeros((2, 3))
         self._last = np.zeros((2, interval.MOMENTS))  # of the last whole stretch
-        self._last_given_out = np.zeros(2)
+        self._last_counted = np.zeros(3)
         self._stretch_ends = _LONG_AGO
         self._blind_until = _LONG_AGO  # results of tuples from before the sentinel say nothing
 
@@ -204,7 +205,7 @@ class Sentinel:
         totals = np.zeros((listed, 2, len(_SUMS)))
         totals[: len(self.totals)] = self.totals
         if self._was_blind:
-            self._given_out[:] = _given_out(state)
+            self._begun[:] = self._counted(state)
         else:
             totals += np.stack([roster[name] for name in _SUMS], axis=1)[:, None, :]
         gone = roster.dead != 0
@@ -225,12 +226,12 @@ class Sentinel:
         length = self._stretch
         if clock < self._stretch_ends or self._was_blind:
             return
-        now = _given_out(state)
+        now = self._counted(state)
         self._last = self._sums()[_RECENT]
-        self._last_given_out = now - self._given_out[_RECENT]
+        self._last_counted = now - self._begun[_RECENT]
         self._finished[_RECENT] = 0.0
         self.totals[:, _RECENT] = 0.0
-        self._given_out[_RECENT] = now
+        self._begun[_RECENT] = now
         self._stretch_ends = clock + length
 
     def moved(self, stream: int, alive: NDArray[np.int64], settlement: Settlement) -> None:
@@ -255,13 +256,14 @@ class Sentinel:
         return {
             "rate": float(record.rate),
             "peak": int(record.peak),
+            "taken": int(record.taken),
             "check_at": int(record.check_at),
             "clock": int(record.clock),
             "numbers": self._numbers.tolist(),
             "finished": self._finished.tolist(),
-            "given_out": self._given_out.tolist(),
+            "begun": self._begun.tolist(),
             "last": self._last.tolist(),
-            "last_given_out": self._last_given_out.tolist(),
+            "last_counted": self._last_counted.tolist(),
             "stretch_ends": self._stretch_ends,
             "blind_until": self._blind_until,
         }
@@ -270,16 +272,28 @@ class Sentinel:
         """Go on with what a snapshot held."""
         record = self._record[0]
         self.roster, self.totals = roster, totals
-        for name in ("rate", "peak", "check_at", "clock"):
+        for name in ("rate", "peak", "taken", "check_at", "clock"):
             record[name] = numbers[name]
         record.held = len(roster)
         self._numbers = np.array(numbers["numbers"], np.int64)
         self._finished = np.array(numbers["finished"])
-        self._given_out = np.array(numbers["given_out"])
+        self._begun = np.array(numbers["begun"])
         self._last = np.array(numbers["last"])
-        self._last_given_out = np.array(numbers["last_given_out"])
+        self._last_counted = np.array(numbers["last_counted"])
         self._stretch_ends = int(numbers["stretch_ends"])
         self._blind_until = int(numbers["blind_until"])
+        if len(roster) > self.most:
+            self._shrink()
+
+    def _shrink(self) -> None:
+        """The share has become smaller: lower the rate until the witnesses fit."""
+        rate = float(np.sort(self.roster.draw)[self.most])
+        stay = self.roster.draw < rate
+        self._finished += _moments(self.totals[~stay], self.roster.rate[~stay])
+        self.roster, self.totals = self.roster[stay].copy(), self.totals[stay]
+        self.roster.rate = np.minimum(self.roster.rate, rate)
+        self._record[0].rate = min(float(self._record[0].rate), rate)
+        self._record[0].held = len(self.roster)
 
     # --- reading --------------------------------------------------------------------------
 
@@ -303,6 +317,12 @@ class Sentinel:
         """Bytes held between two pushes."""
         return WITNESS_BYTES * self.held
 
+    def _counted(self, state: State) -> NDArray[np.float64]:
+        """What the join has counted: results, their importance, and tuples."""
+        gate = state.gate[0]
+        taken = self._record[0].taken
+        return np.array([float(gate.results), float(gate.importance_out), float(taken)])
+
     def _sums(self) -> NDArray[np.float64]:
         return self._finished + _moments(self.totals, self.roster.rate)
 
@@ -314,23 +334,20 @@ class Sentinel:
         }
         if self._is_blind(state):
             return known
-        given_out = _given_out(state) - self._given_out[_WHOLE]
+        counted = self._counted(state) - self._begun[_WHOLE]
+        known[interval.TAKEN] = int(counted[2])
         sums = self._sums()[_WHOLE]
-        names = ["recall", "importance_recall"][: 2 if self._record[0].has_importance else 1]
-        for at, name in enumerate(names):
+        measures = interval.MEASURES[: 2 if self._record[0].has_importance else 1]
+        for at, (name, _, prefix) in enumerate(measures):
+            known |= interval.named_sums(prefix, sums[at])
             if not _has_lost(state):
                 known |= {name: 1.0, f"{name}_low": 1.0, f"{name}_high": 1.0}
                 continue
-            known |= _described(name, interval.recall_of(sums[at], float(given_out[at])))
-            recent = interval.recall_of(self._last[at], float(self._last_given_out[at]))
-            known |= _described(f"{name}_recent", recent)
+            known |= interval.described(name, interval.recall_of(sums[at], counted[at], counted[2]))
+            last = self._last_counted
+            recent = interval.recall_of(self._last[at], last[at], last[2])
+            known |= interval.described(f"{name}_recent", recent)
         return known
-
-
-def _described(name: str, found: interval.Recall | None) -> dict[str, int | float]:
-    if found is None:
-        return {}
-    return {name: found.share, f"{name}_low": found.low, f"{name}_high": found.high}
 
 
 def _has_lost(state: State) -> bool:
@@ -340,17 +357,14 @@ def _has_lost(state: State) -> bool:
     return lost > 0
 
 
-def _given_out(state: State) -> NDArray[np.float64]:
-    gate = state.gate[0]
-    return np.array([float(gate.results), float(gate.importance_out)])
-
-
 def _moments(totals: NDArray[np.float64], rate: NDArray[np.float64]) -> NDArray[np.float64]:
     """[(_WHOLE, _RECENT), (results, importance), moments]"""
     return np.array(
         [
             [
-                interval.moments(totals[:, span, 2 * at], totals[:, span, 2 * at + 1], rate)
+                interval.moments(
+                    totals[:, span, 2 * at], totals[:, span, 2 * at + 1], totals[:, span, 4], rate
+                )
                 for at in range(2)
             ]
             for span in range(2)

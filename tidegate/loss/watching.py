@@ -131,6 +131,7 @@ def _enlist(sentinel, roster, alive, buckets, arrivals, stream, arrival, draw):
     witness.rate = sentinel[0].rate
     witness.rate_at_first = sentinel[0].rate
     witness.exact = witness.kept = witness.exact_worth = witness.kept_worth = 0.0
+    witness.count = 1.0 / witness.rate
     witness.stream = stream
     witness.first_change = sentinel[0].changes
     witness.dead = 0
@@ -183,6 +184,7 @@ def watch(sentinel, roster, alive, buckets, windows, changes, arrivals, cursor, 
             if not gate.external:
                 gate.watermark = time - gate.lateness
         if arrivals.matchable[arrival]:
+            gate.taken += 1
             _meet(sentinel, roster, buckets, windows, arrivals, stream, arrival)
             draw = _drawn(gate.seed, stream, number)
             if draw < gate.rate:

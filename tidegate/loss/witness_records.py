@@ -23,6 +23,7 @@ WITNESS = np.dtype(
         ("kept", np.float64),
         ("exact_worth", np.float64),  # sums of importance
         ("kept_worth", np.float64),
+        ("count", np.float64),  # the tuple itself, if it came in this push
         ("stream", np.int32),
         ("first_change", np.int32),  # number of the first change of the rate that it saw in a push
         ("older", np.int32),  # the next of its bucket
@@ -36,6 +37,7 @@ SENTINEL = np.dtype(
         ("rate", np.float64),  # the share of tuples that are taken into the sample
         ("most", np.int64),  # witnesses
         ("held", np.int64),
+        ("taken", np.int64),  # tuples that could match and were not too late
         ("peak", np.int64),  # the most that were ever held
         ("listed", np.int64),  # entries of the roster in use
         ("changes", np.int64),  # of the rate, in this push

@@ -19,13 +19,13 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from tidegate.compiled.processor import cpu_name
+from tidegate.costs.cost import pair_cost
+from tidegate.costs.engine_accesses import NODE_SIZE, engine_accesses
+from tidegate.costs.structures import LETTERS
+from tidegate.costs.weights import Weights
+from tidegate.costs.workload import Workload
 from tidegate.planner import calibration_runs as runs
-from tidegate.planner.cost import pair_cost
-from tidegate.planner.engine_accesses import NODE_SIZE, engine_accesses
-from tidegate.planner.machine import cpu_name
-from tidegate.planner.structures import LETTERS
-from tidegate.planner.weights import Weights
-from tidegate.planner.workload import Workload
 
 Progress = Callable[[int, int], None]
 

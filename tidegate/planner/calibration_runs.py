@@ -14,8 +14,8 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from tidegate.costs.structures import INDEX_NAMES
 from tidegate.engine import JoinEngine
-from tidegate.planner.structures import INDEX_NAMES
 from tidegate.spec import JoinSpec, band
 
 KEYS = 2**40  # so many that two tuples hardly ever match

@@ -13,9 +13,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations, pairwise
 
-from tidegate.planner.cost import pair_cost, pair_costs
-from tidegate.planner.weights import Weights
-from tidegate.planner.workload import Workload
+from tidegate.costs.cost import pair_cost, pair_costs
+from tidegate.costs.weights import Weights
+from tidegate.costs.workload import Workload
 
 
 @dataclass(frozen=True)

@@ -10,14 +10,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from tidegate.planner.choice import choose
+from tidegate.costs.choice import choose
+from tidegate.costs.machine import weights_of
+from tidegate.costs.state_bytes import KEY_AND_TIME_BYTES, MEASURED
+from tidegate.costs.structures import index_of, pairs
+from tidegate.costs.weights import Weights
+from tidegate.costs.workload import Workload
 from tidegate.planner.crossover import Winner, winners
-from tidegate.planner.machine import weights_of
 from tidegate.planner.quadrants import Allocation, allocate_resources, allocation, splits
-from tidegate.planner.state_bytes import KEY_AND_TIME_BYTES, MEASURED
-from tidegate.planner.structures import index_of, pairs
-from tidegate.planner.weights import Weights
-from tidegate.planner.workload import Workload
 from tidegate.spec import TidegateError
 
 if TYPE_CHECKING:
@@ -44,8 +44,8 @@ class Plan:
     cpu_per_second
         CPU seconds per unit of time; None unless the weights are in seconds.
     allocation
-        What each stream gets under the given `memory` and `service_rate`; a join does not obey it
-        by itself yet.
+        What each stream gets under the given `memory` and `service_rate`; `apply` gives a spec that
+        obeys it.
     scarcer
         Rows of `resource`, `share`, `amount`, `output_share` and `equal_share`: the results that
         are left with less memory or CPU, divided as planned and equally.
@@ -84,6 +84,24 @@ class Plan:
         from tidegate.planner.plan_view import html
 
         return html(self)
+
+    def apply(self, spec: JoinSpec) -> JoinSpec:
+        """The join as planned: its indexes, and of what is scarce what each stream gets.
+
+        Scarce memory is divided between the windows, and which tuples are kept is drawn at random,
+        as is which of them search where CPU is scarce: so results are a random subset (kang2003,
+        section 5.2).
+
+        >>> import tidegate as tg
+        >>> spec = tg.JoinSpec(on="key", time="t", within=10)
+        >>> found = plan(windows=(100, 200), rates=(80, 20), service_rate=20, memory=150)
+        >>> obeying = found.apply(spec)
+        >>> obeying.memory, obeying.split, obeying.cpu.search
+        (150, (0, 150), {'left': 0.25, 'right': 0.0})
+        """
+        from tidegate.planner.obeying import obeying
+
+        return obeying(spec, self.streams, self.indexes, self.allocation)
 
     def chart(self) -> dict[str, Any]:
         """The plan as a Vega-Lite specification; needs altair."""

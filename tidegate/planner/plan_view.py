@@ -10,8 +10,8 @@ from collections.abc import Sequence
 from html import escape
 from typing import TYPE_CHECKING, Any
 
+from tidegate.costs.structures import INDEX_NAMES
 from tidegate.planner import drawing
-from tidegate.planner.structures import INDEX_NAMES
 from tidegate.spec import TidegateError
 
 if TYPE_CHECKING:

@@ -11,8 +11,8 @@ is linear, so the whole goes to the stream that meets more: searches to the stre
 opposite window (14), memory to the window with the faster opposite stream (16). With both scarce r
 is bilinear (19); its greatest value lies where both allocations are corners of what is feasible.
 
-This is a plan, and a join does not obey it yet: which tuples search, and which are kept, would have
-to be drawn at random for the results to be a sample (section 5.2).
+Which tuples search, and which are kept, is drawn at random, so that results are a random subset
+(section 5.2); `obeying` makes it a spec that the engine runs.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from itertools import product
 from typing import Literal
 
-from tidegate.planner.workload import Workload, output_rate
+from tidegate.costs.workload import Workload, output_rate
 from tidegate.spec import TidegateError
 
 Scarce = Literal["nothing", "cpu", "memory", "cpu and memory"]

@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from tidegate.columns.intake import to_arrow
-from tidegate.planner.workload import Workload
+from tidegate.costs.workload import Workload
 from tidegate.spec import Band, Equal, JoinSpec, TidegateError, Window
 
 _PLACES = 50  # windows that are looked into, evenly spread

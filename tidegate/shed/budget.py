@@ -31,6 +31,7 @@ ACCOUNT = np.dtype(
 )
 
 REFUSED = -2
+RISEN = 1.05  # of a score: by less the next victim goes all the same, since scores are estimates
 
 
 @step
@@ -74,7 +75,7 @@ def first_to_go(shed, stream, combine, weighed):
         slot = victims.first_by_tuple(shed.queues, shed.heaps, members, stream)
         while slot >= 0 and shed.rule[0].kind == VALUE:
             priority = worth.score_of(shed, slot, combine, weighed)
-            if not priority > members.priority[slot]:
+            if not priority > RISEN * members.priority[slot]:
                 break
             members.priority[slot] = priority
             slot = victims.first_by_tuple(shed.queues, shed.heaps, members, stream)
@@ -129,7 +130,7 @@ def enter(shed, account, accounts, slot):
             if shed.rule[0].statistics == frequency.RETAINED:
                 book.counts[key, stream] += 1.0
             elif shed.rule[0].kind == VALUE:
-                exposure.begin(shed, slot, stream)
+                exposure.begin(shed, slot)
             standing_prospects.hold(shed.prospects, key, stream)
     if members.notes[slot].monitor == ORDINARY:
         shed.queues[stream].members += 1
@@ -144,6 +145,8 @@ def leave(shed, account, accounts, slot, complete):
     stream = np.int64(note.stream)
     accounts[account].used -= cost_at(members, slot)
     accounts[account].held -= 1
+    if shed.rule[0].kind == VALUE:
+        exposure.account(shed, slot, 0)
     if note.monitor != ORDINARY:
         age_curve.end(shed.curve, stream, np.int64(note.monitor), complete)
     else:
@@ -162,7 +165,5 @@ def leave(shed, account, accounts, slot, complete):
             book.counts[key, stream] -= 1.0
             if shed.rule[0].standing == BY_KEY:
                 victims.reweigh_others(shed, key, stream)
-        elif shed.rule[0].kind == VALUE and key != frequency.NO_KEY:
-            exposure.account(shed, slot, 0)
         standing_prospects.release(shed, shed.prospects, key, stream)
         frequency.let_go(book, key)

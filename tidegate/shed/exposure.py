@@ -2,17 +2,21 @@
 
 Law: a tuple's trials are counted for the cell in which it stood, up to the moment at which it may
 stand in another: when it has met an arrival, when it leaves, when evidence fades, and at every
-refresh. So each arrival is a trial for each tuple that was there, once.
+refresh. So each arrival is a trial for each tuple that was there, once. Where a budget holds many
+tuples, a sample of them is studied (`match_rate.place_of`).
 """
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
+from numpy.typing import NDArray
 
 from tidegate.compiled import layout
 from tidegate.compiled.kernel import part, step
 from tidegate.estimators import frequency, match_rate
-from tidegate.shed.members import is_one
+from tidegate.shed.members import born_at, is_one
 
 AHEAD = 16  # members: far enough to hide a cache miss
 
@@ -27,46 +31,84 @@ def level_of(rule, counts, key, stream, met):
 
 
 @step
-def begin(shed, slot, stream):
-    """A tuple is retained, or was accounted for, up to now."""
-    match_rate.expose(shed.rates, slot, shed.queues[1 - stream].seen, shed.queues[stream].now)
+def place_of(shed, slot):
+    """Where it is noted what a member was exposed to, or NOT_STUDIED."""
+    note = shed.members.notes[slot]
+    stream, monitor = np.int64(note.stream), np.int64(note.monitor)
+    return match_rate.place_of(shed.rates, np.int64(slot), stream, monitor)
+
+
+def studied(shed: Any, slots: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Those of the slots of members that are studied, and their places."""
+    notes, study = shed.members.notes[slots], shed.rates.study
+    every, monitors = int(study[match_rate.EVERY]), int(study[match_rate.MONITORS])
+    watches = (notes.monitor >= 0) & (every > 0)
+    places = np.where(
+        watches,
+        notes.stream.astype(np.int64) * (monitors // len(shed.queues)) + notes.monitor,
+        monitors + (slots >> every),
+    )
+    chosen = watches | (slots % (1 << every) == 0)
+    return slots[chosen], places[chosen]
+
+
+@step
+def begin(shed, slot):
+    """A member is retained from now on."""
+    place = place_of(shed, slot)
+    if len(shed.rates.exposed) > 1 and place != match_rate.NOT_STUDIED:
+        _begin_at(shed, place, np.int64(shed.members.notes[slot].stream))
+
+
+@step
+def _begin_at(shed, place, stream):
+    match_rate.expose(shed.rates, place, shed.queues[1 - stream].seen, shed.queues[stream].now)
+
+
+@step
+def account(shed, slot, met):
+    """Count the arrivals since a member was last looked at as its trials, if it is studied; was the
+    last one a hit?"""
+    place = place_of(shed, slot)
+    if len(shed.rates.exposed) > 1 and place != match_rate.NOT_STUDIED:
+        _account_at(shed, slot, place, met)
 
 
 @part
-def account(shed, slot, met):
-    """Count the arrivals since it was last looked at as its trials; was the last one a hit?"""
+def _account_at(shed, slot, place, met):
     rates = shed.rates
-    stream = np.int64(shed.members.notes[slot].stream)
-    key, born = np.int64(shed.members.key[slot]), shed.members.born[slot]
-    arrival = shed.queues[1 - stream].seen
-    trials, since, then = match_rate.exposed_to(rates, slot, arrival)
+    stream, key = np.int64(shed.members.notes[slot].stream), np.int64(shed.members.key[slot])
+    arrival, now = shed.queues[1 - stream].seen, shed.queues[stream].now
+    trials, since, aged = match_rate.exposed_to(rates, place, arrival, now)
     if key != frequency.NO_KEY and (trials > 0 or met):
         level = level_of(shed.rule, shed.frequency.counts, key, stream, met)
         window = shed.stages.width[stream] * shed.curve.watch[stream].buckets
-        now = rates.clock[match_rate.NOW]
-        youngest = then - born
-        oldest = shed.queues[stream].now - born
-        last, before = rates.activity[key].last, rates.activity[key].before
-        if met and last == now:
+        oldest = now - born_at(shed.members, slot)
+        youngest = oldest - aged
+        last, before = np.int64(rates.activity[key].last), np.int64(rates.activity[key].before)
+        if met and last != match_rate.NEVER and match_rate.ago(rates, last) == 0:
             last, before = before, np.int64(match_rate.NEVER)
-        if since < last < now:
+        unseen = match_rate.ago(rates, last) if last != match_rate.NEVER else since
+        if 0 < unseen < since:
             # Its key was seen in between: a wait ended there and another began.
-            share = (last - since) / (now - since)
+            share = (since - unseen) / since
             first = np.int64(trials * share + 0.5)
             middle = youngest + np.int64((oldest - youngest) * share)
-            begun = since - before if match_rate.NEVER < before <= since else np.int64(0)
-            waits = (begun, begun + last - since)
-            match_rate.spread(rates, stream, level, (youngest, middle), waits, window, first)
+            begun = np.int64(0)
+            if before != match_rate.NEVER:
+                begun = max(begun, match_rate.ago(rates, before) - since)
+            waits = (begun, begun + since - unseen)
+            match_rate.spread(rates, stream, level, (youngest, middle), waits, 0, window, first)
             trials -= first
-            youngest, since = middle, last
-        begun = np.int64(0) if last == match_rate.NEVER else max(np.int64(0), since - last)
-        waits = (begun, begun + now - since)
+            youngest, since = middle, unseen
+        begun = max(np.int64(0), unseen - since)
+        waits = (begun, begun + since)
         age, wait = match_rate.spread(
-            rates, stream, level, (youngest, oldest), waits, window, trials
+            rates, stream, level, (youngest, oldest), waits, 0, window, trials
         )
         if met:
             match_rate.hit(rates, stream, level, age, wait, arrival)
-    begin(shed, slot, stream)
+    _begin_at(shed, place, stream)
 
 
 @step

@@ -11,13 +11,14 @@ import numpy as np
 
 from tidegate.compiled.kernel import part, step
 from tidegate.estimators import age_curve, frequency, importance, match_rate
-from tidegate.shed import exposure, standing_prospects, victims, worth
-from tidegate.shed.members import basis_at, is_one
+from tidegate.shed import exposure, shadows, standing_prospects, victims, worth
+from tidegate.shed.members import basis_at, born_at, is_one
 from tidegate.shed.shed_records import BY_KEY, OUTPUT, VALUE
 from tidegate.windows.lifetime import ORDINARY
 
-SMALLEST_REFRESH = 64  # tuples between two refreshes of all scores
-MOST_HURRY = 64  # refreshes in a window
+SMALLEST_REFRESH = 16  # tuples between two refreshes of all scores
+MOST_HURRY = 64  # refreshes while 8 M tuples come
+CLEARLY_LESS = 0.9
 SMALLEST_FADE = 256
 
 
@@ -55,37 +56,43 @@ def fit(shed):
 
 @part
 def refresh(shed, combine, weighed):
-    """Recompute all scores of VALUE: O(M), and so done every M tuples; where worth moves with age
-    or wait also up to 64 times in a window, as `hurry` says."""
+    """Recompute all scores of VALUE: O(M), and so done after M / 8 to 8 M tuples, as `hurry` says,
+    and at least once in a window."""
     if match_rate.is_due(shed.rates):
-        exposure.account_all(shed)
+        account_all(shed)
         fit(shed)
-    members = looked = moved = 0
     for stream in range(len(shed.queues)):
-        members += shed.queues[stream].members
+        shed.rates.least[stream] = _least(shed, stream)
+    members = wasted = 0
     for slot in range(len(shed.members.notes)):
         exposure.warm_ahead(shed, slot)
         if is_one(shed.members, slot):
-            before = shed.members.priority[slot]
             score = worth.score_of(shed, slot, combine, weighed)
             shed.members.priority[slot] = score
-            looked += 1
-            moved += match_rate.has_moved(before, score)
+            members += 1
+            wasted += score < CLEARLY_LESS * shed.rates.least[shed.members.notes[slot].stream]
     for stream in range(len(shed.queues)):
         victims.rebuild_by_tuple(shed.queues, shed.heaps, shed.members, stream)
     hurry = shed.rates.clock[match_rate.HURRY]
-    shed.rates.clock[match_rate.HURRY] = next_hurry(hurry, moved, looked)
+    shed.rates.clock[match_rate.HURRY] = next_hurry(hurry, wasted, members)
     shed.rates.clock[match_rate.REFRESHED] = shed.rates.clock[match_rate.NOW]
-    shed.rule[0].refresh = max(SMALLEST_REFRESH, members)
+    shed.rule[0].refresh = max(SMALLEST_REFRESH, 8 * members // shed.rates.clock[match_rate.HURRY])
+
+
+@step
+def _least(shed, stream):
+    """The priority of the next victim of a stream, as the queue has it."""
+    slot = victims.first_by_tuple(shed.queues, shed.heaps, shed.members, stream)
+    return shed.members.priority[slot] if slot >= 0 else 0.0
 
 
 @part
-def next_hurry(hurry, moved, looked):
-    """How often in a window scores are recomputed: more often if many of them have moved since the
-    last time, less often if few have."""
-    if 8 * moved > looked:
+def next_hurry(hurry, wasted, members):
+    """How often scores are recomputed: more often if many members were clearly worth less than the
+    next victim, less often if few were. A rise is seen when the member comes to the top."""
+    if 32 * wasted > members:
         return min(MOST_HURRY, 2 * hurry)
-    if 32 * moved < looked:
+    if 128 * wasted < members:
         return max(1, hurry // 2)
     return hurry
 
@@ -103,15 +110,25 @@ def score_again(shed, slot, combine, weighed, partner):
         victims.store(shed.queues, shed.heaps, members, slot, score)
 
 
+@step
+def account_all(shed):
+    """Count all trials up to now, of shadows or of members."""
+    if shed.rule[0].shadowed:
+        shadows.account_all(shed)
+    else:
+        exposure.account_all(shed)
+
+
 @part
 def fade(shed):
     """Old evidence counts for less from now on."""
     book = shed.frequency
     if shed.rule[0].kind == VALUE:
-        exposure.account_all(shed)
+        account_all(shed)
     frequency.fade(book)
     standing_prospects.fade(shed, shed.prospects)
     if shed.rule[0].kind == VALUE:
+        shadows.fade(shed.shadows)
         match_rate.fade(shed.rates)
         importance.fade(shed.importances)
         shed.rule[0].refresh = 1
@@ -157,7 +174,7 @@ def count_in(shed, stream, moment, key, lives):
     if shed.rule[0].kind == VALUE:
         tick(shed, stream)
         if key != frequency.NO_KEY:
-            match_rate.see_key(shed.rates, stream, key)
+            match_rate.see_key(shed.rates, stream, key, shed.rule[0].shadowed)
     if statistics == frequency.WINDOW:
         if lives:
             frequency.log_line(book, stream, moment, key)
@@ -170,13 +187,14 @@ def count_in(shed, stream, moment, key, lives):
 def tick(shed, stream):
     """The clock by which VALUE measures how long keys have not been seen."""
     clock = shed.rates.clock
-    if shed.rates.span[1] >= 0:
-        clock[match_rate.NOW] = shed.queues[shed.rates.span[1]].now
+    span = shed.rates.span
+    if span[match_rate.CLOCK_OF] >= 0:
+        clock[match_rate.NOW] = shed.queues[span[match_rate.CLOCK_OF]].now
     else:
         clock[match_rate.NOW] += 1
     clock[match_rate.UNFITTED] += 1
     elapsed = clock[match_rate.NOW] - clock[match_rate.REFRESHED]
-    if elapsed * clock[match_rate.HURRY] > shed.rates.span[0]:
+    if elapsed > span[match_rate.SPAN]:
         shed.rule[0].refresh = 1
 
 
@@ -199,7 +217,7 @@ def gain(shed, slot, own, now, window):
     stream = np.int64(members.notes[slot].stream)
     rule = shed.rule[0]
     matches = worth.matches_of(shed.frequency.counts, np.int64(members.key[slot]), stream)
-    left = worth.life_left(members.born[slot], now, window)
+    left = worth.life_left(born_at(members, slot), now, window)
     # Only ever more than before, so its entry in the queue may stay behind.
     gained = worth.bounded(rule.alpha * rule.beta * own * matches)
     members.priority[slot] = worth.bounded(
@@ -213,7 +231,7 @@ def watch(shed, slot, now, results):
     note = shed.members.notes[slot]
     if note.monitor >= 0:
         stream = np.int64(note.stream)
-        age = now - shed.members.born[slot]
+        age = now - born_at(shed.members, slot)
         bucket = age_curve.bucket_at(
             age, shed.stages.width[stream], shed.curve.watch[stream].buckets
         )

@@ -5,10 +5,10 @@ a single number for all where it does not, so that one driver serves all policie
 
 | column | who needs it |
 |---|---|
-| `notes` | all: order of arrival, stream, monitor; the records of the window (`windows.lifetime`) |
+| `slots`, `notes` | all: time, order, stream, monitor; the records of `windows.lifetime` |
 | `priority` | policies whose tuples stand one by one |
 | `basis` | those with importance or time in it |
-| `born` | those that know ages |
+| `born` | those that know ages, by count or by order of arrival; else it is the slot's time |
 | `cost` | budgets in bytes |
 | `key` | those that count keys |
 | `links` | tuples that stand by key or by age: neighbours in a list |
@@ -33,7 +33,8 @@ LINK = np.dtype([("next", np.int32), ("prev", np.int32)])
 
 @frame
 class Members(NamedTuple):
-    notes: Any  # [slot]: the same array as that of the join
+    slots: Any  # [slot]: the same arrays as those of the join
+    notes: Any
     priority: NDArray[np.float64]
     basis: NDArray[np.float64]
     born: NDArray[np.int64]
@@ -55,11 +56,12 @@ class Needs(NamedTuple):
     below: bool
 
 
-def empty(notes: Any, needs: Needs) -> Members:
+def empty(slots: Any, notes: Any, needs: Needs) -> Members:
     """Nobody is a member yet."""
     lengths = [max(2, len(notes)) if needed else 1 for needed in needs]
     priority, basis, born, cost, key, links, below = lengths
     return Members(
+        slots=slots,
         notes=notes,
         priority=np.zeros(priority, np.float64),
         basis=np.zeros(basis, np.float64),
@@ -73,20 +75,20 @@ def empty(notes: Any, needs: Needs) -> Members:
 
 def needs_of(members: Members) -> Needs:
     """Which columns are arrays by slot."""
-    return Needs(*(len(column) > 1 for column in members[1:]))
+    return Needs(*(len(column) > 1 for column in members[2:]))
 
 
-def grown(members: Members, notes: Any) -> Members:
-    """The same members, with room for as many as there are notes."""
-    more = empty(notes, needs_of(members))
-    for old, new in zip(members[1:], more[1:], strict=True):
+def grown(members: Members, slots: Any, notes: Any) -> Members:
+    """The same members, with room for as many as there are slots."""
+    more = empty(slots, notes, needs_of(members))
+    for old, new in zip(members[2:], more[2:], strict=True):
         layout.copy(old, new)
     return more
 
 
 def slot_bytes(members: Members) -> int:
     """Bytes of one more slot, but for its note."""
-    return sum(int(column.itemsize) for column in members[1:] if len(column) > 1)
+    return sum(int(column.itemsize) for column in members[2:] if len(column) > 1)
 
 
 @step
@@ -98,6 +100,12 @@ def is_one(members, slot):
 @step
 def basis_at(members, slot):
     return members.basis[slot if len(members.basis) > 1 else 0]
+
+
+@step
+def born_at(members, slot):
+    """When a tuple was born, by the clock of its window."""
+    return members.born[slot] if len(members.born) > 1 else members.slots[slot].time
 
 
 @step

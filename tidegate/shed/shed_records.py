@@ -23,6 +23,7 @@ from tidegate.shed.ages import Stages
 from tidegate.shed.members import Members
 from tidegate.shed.queue import Heaps
 from tidegate.shed.sample_records import Samples
+from tidegate.shed.shadows import Shadows
 
 # How members stand: one by one, by key, or by age. It decides what a change of worth moves.
 BY_TUPLE, BY_KEY, BY_AGE = range(3)
@@ -55,6 +56,8 @@ RULE = np.dtype(
         ("planned", np.int64),  # split="auto": one pool, shared out by what streams earn
         ("until_plan", np.int64),  # tuples until the next plan of the shares
         ("instant", np.int64),  # the clock at the last tuple
+        ("shadowed", np.int64),  # does VALUE learn from shadows?
+        ("instants", np.int64),  # do tuples of one time meet without memory?
     ]
 )
 
@@ -104,6 +107,7 @@ class Shed(NamedTuple):
     curve: AgeCurve
     importances: Importances
     rates: MatchRate
+    shadows: Shadows
     # None unless the policy has them, and then their branches are pruned: the driver of most
     # policies is compiled without a line about patterns, prospects or samples.
     patterns: Patterns | None

@@ -20,6 +20,9 @@ With n streams m is a product over the others, and an arrival on any of them com
 its own count: so m is multiplied by the sum of 1 / length over their windows. Where arrivals of the
 opposite stream are meant, it is their mean over the others.
 
+A stream with a time window of 0 whose tuples nobody meets after they were retained (its stream is
+the last, or tuples of an instant meet without memory) gets no memory that another could use.
+
 Tuples of equal time are taken stream by stream, so inside an instant one stream looks faster than
 it is. Plans are therefore made between two instants, and streams count as equally fast until both
 have arrived.
@@ -27,7 +30,7 @@ have arrived.
 
 from __future__ import annotations
 
-from tidegate.compiled.kernel import part
+from tidegate.compiled.kernel import part, step
 from tidegate.estimators import frequency
 from tidegate.shed.shed_records import (
     AGE,
@@ -55,6 +58,24 @@ def see(rule, queues, lanes, stream, clock):
     queues[stream].arrived += 1.0
 
 
+@step
+def is_idle(rule, lanes, stream):
+    """Does nobody ever meet a retained tuple of this stream?"""
+    no_window = lanes[stream].is_time_window and lanes[stream].window == 0
+    return no_window and (rule[0].instants or stream == len(lanes) - 1)
+
+
+@step
+def spare_idle(rule, queues, lanes):
+    """Tuples of idle streams go before all others."""
+    idle = 0
+    for stream in range(len(queues)):
+        idle += is_idle(rule, lanes, stream)
+    if 0 < idle < len(queues):
+        for stream in range(len(queues)):
+            queues[stream].precedence = 0 if is_idle(rule, lanes, stream) else 1
+
+
 @part
 def make(rule, queues, lanes):
     """Plan for all streams."""
@@ -78,6 +99,7 @@ def make(rule, queues, lanes):
             queues[stream].factor = ahead
         elif kind != AGE and kind != ARRIVAL_ORDER and kind != VALUE_OF_KEYS:
             queues[stream].precedence = theirs > CLEARLY_FASTER * ours
+    spare_idle(rule, queues, lanes)
     if all_came:
         for stream in range(len(queues)):
             queues[stream].arrived *= 0.5 ** (1.0 / REMEMBERED)

@@ -32,7 +32,7 @@ import numpy as np
 from tidegate.compiled.kernel import part, step
 from tidegate.estimators import frequency, importance, match_rate
 from tidegate.shed import ages
-from tidegate.shed.members import basis_at, cost_at
+from tidegate.shed.members import basis_at, born_at, cost_at
 from tidegate.shed.shed_records import (
     ADDITIVE,
     ARRIVAL_ORDER,
@@ -163,8 +163,8 @@ def score(
     else:
         level = match_rate.level_of(frequency.count_of(counts, key, other))
         worth = rates.level_rate[stream, level]
-    wait = match_rate.wait_of(match_rate.waited(rates, key), rates.span[0])
-    worth *= rates.wait_worth[stream, wait] * ages.worth_at(stages, stream, born, now)
+    place = match_rate.waits_at(rates, stream, key, rule[0].shadowed)
+    worth *= rates.wait_worth[stream, place] * ages.worth_at(stages, stream, born, now)
     if weighed:
         worth *= bounded(importance.worth(importances, stream, combine, own))
     return bounded(worth / (size + rule[0].slot_price))
@@ -177,6 +177,6 @@ def score_of(shed, slot, combine, weighed):
     stream = np.int64(members.notes[slot].stream)
     return score(
         shed.rule, shed.stages, shed.importances, shed.rates, shed.frequency.counts, combine,
-        weighed, stream, np.int64(members.key[slot]), basis_at(members, slot), members.born[slot],
-        shed.queues[stream].now, cost_at(members, slot),
+        weighed, stream, np.int64(members.key[slot]), basis_at(members, slot),
+        born_at(members, slot), shed.queues[stream].now, cost_at(members, slot),
     )  # fmt: skip

@@ -11,22 +11,27 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from tidegate.spark.operator import window_join
+    from tidegate.spark.pool import Pool
     from tidegate.spark.readback import StoredBucket, read_state
     from tidegate.spark.reports import JoinMetrics, metrics, prometheus
     from tidegate.spark.session import configure
+    from tidegate.spark.watching import watch
 
 _LAZY = {
     "JoinMetrics": "reports",
+    "Pool": "pool",
     "StoredBucket": "readback",
     "configure": "session",
     "metrics": "reports",
     "prometheus": "reports",
     "read_state": "readback",
+    "watch": "watching",
     "window_join": "operator",
 }
 
 __all__ = [
-    "JoinMetrics", "StoredBucket", "configure", "metrics", "prometheus", "read_state",
+    "JoinMetrics", "Pool", "StoredBucket", "configure", "metrics", "prometheus", "read_state",
+    "watch",
     "window_join",
 ]  # fmt: skip
 

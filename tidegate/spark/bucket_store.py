@@ -33,13 +33,14 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 import pyarrow as pa
 
-from tidegate.spark.engines import Entry, Push, Resident
+from tidegate.spark.engines import Entry, Push, Resident, in_unit
 from tidegate.spark.sealing import reading, sealed, unsealed
 from tidegate.spec import JoinSpec, TidegateError
 
@@ -95,6 +96,7 @@ class Meta:
 
     `token` names the version of the engine: chance makes a new one with every push, so a cached
     engine that carries it is the stored one, whatever was tried, failed or run twice in between.
+    In a pool `memory` is the budget after the last push, `snapshot_memory` that of the snapshot.
     """
 
     fingerprint: str
@@ -109,6 +111,8 @@ class Meta:
     log_bytes: int = 0
     log_pushes: int = 0
     logged_bytes: int = 0
+    memory: int | None = None
+    snapshot_memory: int | None = None
     stats: dict[str, float] = field(default_factory=dict)
     notes: dict[str, Any] = field(default_factory=dict)
 
@@ -142,12 +146,18 @@ class Meta:
             raise TypeError("a number is not one")
         if not (min(places + sizes) >= 0 and list(places) == sorted(places)):
             raise ValueError("its segments are not in order")
+        if not all(n is None or (type(n) is int and n >= 0) for n in self._budgets):
+            raise ValueError("a budget is none")
         if not all(type(text) is str for text in (self.fingerprint, self.token)):
             raise TypeError("a text is not one")
         if not all(type(n) in (int, float) for n in self.stats.values()):
             raise TypeError("a count is not a number")
         if type(self.notes) is not dict:
             raise TypeError("its notes are missing")
+
+    @property
+    def _budgets(self) -> tuple[int | None, int | None]:
+        return self.memory, self.snapshot_memory
 
 
 class BucketStore:
@@ -159,7 +169,9 @@ class BucketStore:
         segments: MapCell,
         spec: JoinSpec,
         schemas: Mapping[str, pa.Schema],
+        is_profiled: bool = False,
     ) -> None:
+        self._is_profiled = is_profiled
         self._meta = meta
         self._segments = segments
         self._spec = spec
@@ -195,17 +207,31 @@ class BucketStore:
         if pieces:
             with reading(meta.snapshot_begin):
                 snapshot = unpressed(b"".join(pieces))
-            engine = JoinEngine.restore(snapshot, self._spec)
+            engine = JoinEngine.restore(snapshot, self._spec_of(meta.snapshot_memory))
         else:
             engine = JoinEngine(self._spec, self._schemas)
-        resident = Resident(engine, self._spec.streams)
+        resident = Resident(engine, self._spec.streams, profile=self._profile())
         for push, entry in read_log(meta, self._get):
             with reading(entry.end - 1):
                 tables = push.tables(self._spec.streams)
-            for _ in engine.results(tables, watermark=push.watermark):
+            push.begin(engine)
+            for _ in engine.results(tables, watermark=push.watermark, fuel=push.fuel):
                 pass
             resident.entries.append(entry)
         return resident
+
+    def _spec_of(self, memory: int | None) -> JoinSpec:
+        return (
+            self._spec if memory is None else self._spec.replace(memory=in_unit(self._spec, memory))
+        )
+
+    def _profile(self) -> Any:
+        """In a pool recall is observed; what was seen is not stored, it comes again with rows."""
+        if not self._is_profiled:
+            return None
+        from tidegate.planner.observed_recall import RecallProfile
+
+        return RecallProfile(self._spec, self._schemas)
 
     def append(self, meta: Meta, frames: Sequence[bytes]) -> None:
         """Add a push to the log."""
@@ -244,6 +270,7 @@ class BucketStore:
             meta.end += 1
         meta.snapshot_end = meta.log_begin = meta.end
         meta.snapshot_bytes, meta.log_bytes, meta.log_pushes = len(snapshot), 0, 0
+        meta.snapshot_memory = meta.memory
         self._remove(old)
 
     def _put(self, number: int, body: bytes) -> None:
@@ -284,13 +311,20 @@ def write_frames(push: Push, expires: int | None) -> list[bytes]:
                 size = 0
             groups[-1].append((stream, blob))
             size += len(blob)
-    notes = {"frames": len(groups), "watermark": push.watermark, "expires": expires}
+    if push.memory is not None and not groups:
+        groups = [[]]  # a new budget changes the engine, rows or not
+    notes: dict[str, Any] = {"frames": len(groups)}
+    notes |= {"watermark": push.watermark, "expires": expires}
+    if push.memory is not None:
+        notes["memory"] = push.memory
+    if push.fuel is not None:
+        notes["fuel"] = push.fuel
     return [_frame(group, notes) for group in groups]
 
 
 def _frame(group: Sequence[tuple[int, Any]], notes: Mapping[str, Any]) -> bytes:
     schema = _FRAME.with_metadata({"push": json.dumps(dict(notes))})
-    streams, blobs = zip(*group, strict=True)
+    streams, blobs = zip(*group, strict=True) if group else ((), ())
     columns = [pa.array(streams, pa.int32()), pa.array(blobs, pa.large_binary())]
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, schema) as writer:
@@ -314,7 +348,11 @@ def read_log(meta: Meta, segment: Callable[[int], bytes]) -> Iterator[tuple[Push
             if not 1 <= notes["frames"] <= meta.end - end:
                 raise ValueError(f"a push of {notes['frames']} frames")
             frames += [segment(end + further) for further in range(1, notes["frames"])]
-            push = Push(_blobs(frames), _moment(notes["watermark"]))
+            memory = notes.get("memory")
+            if memory is not None and not (type(memory) is int and memory >= 0):
+                raise ValueError(f"{memory!r} is no budget")
+            clock, fuel = _moment(notes["watermark"]), _fuel(notes.get("fuel"))
+            push = Push(_blobs(frames), clock, memory, fuel)
             entry = Entry(end + len(frames), sum(map(len, frames)), _moment(notes["expires"]))
         end = entry.end
         yield push, entry
@@ -324,6 +362,12 @@ def _moment(number: Any) -> int | None:
     if number is not None and not (type(number) is int and abs(number) < 2**63):
         raise ValueError(f"{number!r} is no time")
     return number
+
+
+def _fuel(number: Any) -> float | None:
+    if number is not None and not (type(number) in (int, float) and 0 <= number < math.inf):
+        raise ValueError(f"{number!r} is no fuel")
+    return None if number is None else float(number)
 
 
 def _blobs(frames: Sequence[bytes]) -> dict[int, list[Any]]:

@@ -21,6 +21,8 @@ from tidegate.spark.packing import decode
 
 if TYPE_CHECKING:
     from tidegate.engine import JoinEngine
+    from tidegate.planner.observed_recall import RecallProfile
+    from tidegate.spec import JoinSpec
 
 # An engine that nobody asked for this long belongs to a query that stopped or moved away.
 IDLE_SECONDS = 120.0
@@ -48,11 +50,15 @@ class Entry(NamedTuple):
 class Push:
     """What a micro-batch brings to a bucket: the blobs of each stream, in order, and the clock.
 
-    `watermark` is in microseconds, None where the engine keeps its own clock.
+    `watermark` is in microseconds, None where the engine keeps its own clock; `memory` is the
+    budget from this push on, in tuples or bytes, None where it stays what it was; `fuel` is what
+    the engine may compare from here on, per second of event time, None where that stays too.
     """
 
     blobs: Mapping[int, Sequence[Any]]
     watermark: int | None
+    memory: int | None = None
+    fuel: float | None = None
 
     def tables(self, streams: Sequence[str]) -> dict[str, pa.Table]:
         """Read the rows, by stream name, as the engine takes them."""
@@ -64,16 +70,28 @@ class Push:
         """Read the rows of one stream."""
         return decode(self.blobs[stream])
 
+    def begin(self, engine: JoinEngine) -> None:
+        """Let the engine have the budget of this push."""
+        if self.memory is not None:
+            engine.resize(in_unit(engine.spec, self.memory))
+
+
+def in_unit(spec: JoinSpec, memory: int) -> int | str:
+    """A budget as the spec of its join has it."""
+    return memory if spec.memory_bytes is None else f"{memory} bytes"
+
 
 @dataclass
 class Outcome:
-    """What a push gave besides its results: the engine's numbers around it, dead entries."""
+    """What a push gave besides its results: the engine's numbers around it, dead entries, and in a
+    pool how recall would grow with memory."""
 
     before: dict[str, float]
     after: dict[str, float]
     seconds: dict[str, float]
     examples: list[str]
     expired: list[Entry] = field(default_factory=list)
+    recall: dict[str, Any] | None = None
 
 
 # Results in pieces, each made when it is asked for, and in the end what the push gave besides.
@@ -89,6 +107,7 @@ class Resident:
     token: str = ""
     entries: deque[Entry] = field(default_factory=deque)
     used: float = field(default_factory=time.monotonic)
+    profile: RecallProfile | None = None
 
     def take(self, push: Push, entry: Entry | None, forget_before: int | None) -> Taking:
         """Push into the engine; log the push as `entry`, and drop entries that have expired."""
@@ -96,7 +115,8 @@ class Resident:
         tables = push.tables(self.streams)
         seconds = {"seconds_decode": time.perf_counter() - began, "seconds_engine": 0.0}
         before = self.engine.stats()
-        results = self.engine.results(tables, watermark=push.watermark)
+        push.begin(self.engine)
+        results = self.engine.results(tables, watermark=push.watermark, fuel=push.fuel)
         piece: pa.Table | None = None
         while True:
             began = time.perf_counter()
@@ -109,7 +129,24 @@ class Resident:
         if entry is not None:
             self.entries.append(entry)
         examples = [str(row) for row in self.engine.rejected_examples()][:5]
-        return Outcome(before, after, seconds, examples, self._forget(forget_before))
+        recall = self._observed(tables, push.watermark, seconds)
+        return Outcome(before, after, seconds, examples, self._forget(forget_before), recall)
+
+    def _observed(
+        self, tables: Mapping[str, pa.Table], watermark: int | None, seconds: dict[str, float]
+    ) -> dict[str, Any] | None:
+        """Let the profile see the rows; its curve in the unit of the budget."""
+        if self.profile is None:
+            return None
+        began = time.perf_counter()
+        self.profile.see(tables, watermark)
+        stats = self.engine.stats()
+        each = 1.0
+        if self.engine.spec.memory_bytes is not None:
+            each = stats["memory_bytes"] / max(1, stats["memory_rows"])
+        points = [(each * memory, recall) for memory, recall in self.profile.points()]
+        seconds["seconds_profile"] = time.perf_counter() - began
+        return {"points": points, "results": self.profile.results}
 
     def snapshot(self) -> bytes:
         """Write the engine as one blob, which takes the place of the log."""

@@ -91,8 +91,8 @@ class There:
         streams = [stream for stream, blobs in push.blobs.items() for _ in blobs]
         blobs = [blob for blobs in push.blobs.values() for blob in blobs]
         order = {
-            "do": "take", "streams": streams, "watermark": push.watermark, "entry": entry,
-            "forget_before": forget_before,
+            "do": "take", "streams": streams, "watermark": push.watermark, "memory": push.memory,
+            "fuel": push.fuel, "entry": entry, "forget_before": forget_before,
         }  # fmt: skip
         answer, piece = self._ask(order, blobs)
         while piece:
@@ -304,7 +304,8 @@ def _send_results(
     for stream, blob in zip(order["streams"], blobs, strict=True):
         grouped.setdefault(stream, []).append(blob)
     entry = None if order["entry"] is None else Entry(*order["entry"])
-    taking = resident.take(Push(grouped, order["watermark"]), entry, order["forget_before"])
+    push = Push(grouped, order["watermark"], order["memory"], order["fuel"])
+    taking = resident.take(push, entry, order["forget_before"])
     while True:
         try:
             piece = next(taking)

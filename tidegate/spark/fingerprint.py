@@ -37,15 +37,15 @@ LONGEST_TEXT = 300
 _PLAIN = (bool, int, float, complex, str, bytes, type(None))
 
 
-def describe(spec: JoinSpec, schemas: Sequence[pa.Schema]) -> dict[str, str]:
-    """Describe a join by field, in normal form."""
+def describe(spec: JoinSpec, schemas: Sequence[pa.Schema], in_pool: bool = False) -> dict[str, str]:
+    """Describe a join by field, in normal form. The size of a pool may change, its unit not."""
     described = {
         "streams": ", ".join(map(repr, spec.streams)),
         "on": " and ".join(map(_predicate, spec.predicates)),
         "time": _by_stream(spec, [repr(name) for name in spec.time_columns]),
         "within": _by_stream(spec, [window_text(window) for window in spec.windows]),
         "lateness": window_text(spec.lateness_window),
-        "memory": _memory(spec),
+        "memory": _pooled(spec) if in_pool else _memory(spec),
         "split": _split(spec),
         "policy": _policy(spec.policy_choice),
         "importance": _by_stream(spec, [repr(name) for name in spec.importance_columns or ()]),
@@ -56,6 +56,8 @@ def describe(spec: JoinSpec, schemas: Sequence[pa.Schema]) -> dict[str, str]:
         "bad_rows": spec.bad_rows,
         "seed": str(spec.seed),
     }
+    if spec.sentinel is not None:
+        described["sentinel"] = _value(spec.sentinel)
     for name, schema in zip(spec.streams, schemas, strict=True):
         described[f"columns of {name!r}"] = ", ".join(f"{f.name!r} {f.type}" for f in schema)
     return {name: _bounded(text) for name, text in described.items()}
@@ -100,6 +102,10 @@ def _memory(spec: JoinSpec) -> str:
     return "none" if spec.memory_bytes is None else bytes_text(spec.memory_bytes)
 
 
+def _pooled(spec: JoinSpec) -> str:
+    return f"a pool in {'tuples' if spec.memory_bytes is None else 'bytes'}"
+
+
 def _split(spec: JoinSpec) -> str:
     if spec.split_rows is not None:
         return _by_stream(spec, [f"{count} tuples" for count in spec.split_rows])
@@ -117,9 +123,14 @@ def _cpu(spec: JoinSpec) -> str:
     ]
     numbers = [
         f"{field} {_value(getattr(spec.cpu, field))}"
-        for field in ("comparisons_per_second", "boost", "sample")
+        for field in ("comparisons_per_second", "share_of_core", "boost", "sample")
+        if getattr(spec.cpu, field) is not None
     ]
+    if spec.cpu.keep_up:
+        numbers.insert(0, f"keep_up, interval {_value(spec.cpu.interval_seconds)}")
     names = [f"{field} {getattr(spec.cpu, field)}" for field in ("direction", "order")]
+    if spec.cpu.search is not None:
+        names.append(f"search {_value(spec.cpu.search)}")
     return ", ".join([*numbers, *windows, *names])
 
 

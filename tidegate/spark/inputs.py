@@ -117,9 +117,10 @@ def read_inputs(frames: Mapping[str, Any], spec: JoinSpec, max_ahead: Any) -> In
     delay = _delay(spec, ordered) if streaming else None
     inputs = Inputs(spec, ordered, streaming, delay, ahead)
     check_supported(spec)
-    if spec.cpu is not None:
+    if spec.cpu is not None and spec.cpu.keep_up and not streaming:
         raise TidegateError(
-            "cpu is given, but CPU budgets do not run on Spark so far; leave it out"
+            "cpu=Cpu(keep_up=True) follows the time of micro-batches, and these DataFrames are not "
+            "streaming; give comparisons_per_second= or share_of_core="
         )
     bind(spec, inputs.arrow_schemas)  # Types that do not fit each other are refused here.
     return inputs

@@ -7,6 +7,7 @@ to Spark (`delivery`). Nothing here reaches into the JVM, so it also runs over S
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import inspect
 import logging
@@ -20,12 +21,15 @@ from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql import types as T  # noqa: N812
 
 from tidegate.binding.result_schema import result_schema
+from tidegate.engine import check_supported
 from tidegate.spark.batch import BatchJoin
 from tidegate.spark.code import ship_code
 from tidegate.spark.delivery import Delivery
 from tidegate.spark.fingerprint import describe
 from tidegate.spark.inputs import WATERMARK_KEY, Inputs, key_columns, read_inputs
+from tidegate.spark.ledger import PoolShare
 from tidegate.spark.packing import PACKED_SPARK, Packer
+from tidegate.spark.pool import Pool
 from tidegate.spark.processor import JoinPlan
 from tidegate.spark.reports import BatchReports, observed, remember_batch
 from tidegate.spark.routing import Routing, bucket_spec, quoted
@@ -57,6 +61,7 @@ def window_join(
         column, or the spec a `lateness`, which then becomes the watermark's delay.
     spec, options
         A `JoinSpec`, or its fields as keywords (`on=`, `time=`, `within=`, `memory=`, ...).
+        `memory` may be a `tidegate.Pool` that several streaming joins share, also beside a spec.
     name
         What the join is called in the metrics, where a query has several.
     result_time
@@ -85,8 +90,16 @@ def window_join(
     ...     impressions.withWatermark("ts", "1 minute"), clicks.withWatermark("ts", "1 minute"),
     ...     on="ad_id", time="ts", within="10 minutes", memory="200 MB")
     """
+    pool = options.pop("memory") if isinstance(options.get("memory"), Pool) else None
     frames, wish = _read_arguments(sources, spec, options)
+    if pool is not None:
+        wish = pool.spec(wish)
     inputs = read_inputs(frames, wish, max_ahead)
+    if pool is not None and not inputs.streaming:
+        raise TidegateError(
+            "a pool divides its memory while queries run, and these DataFrames are not streaming; "
+            "give the join a memory of its own"
+        )
     schema = spark_schema(inputs)
     if result_time is not None and result_time in schema.names:
         raise TidegateError(
@@ -97,7 +110,8 @@ def window_join(
     # The name of an unnamed join: random, since one query may have several.
     called = name or f"#{uuid.uuid4().hex}"
     if inputs.streaming:
-        joined = _streaming(inputs, schema, routing, called)
+        share = None if pool is None else pool.take_in(name, inputs.frames[0].sparkSession)
+        joined = _streaming(inputs, schema, routing, called, share)
         return _with_result_time(joined, inputs, schema, result_time)
     reports = BatchReports(called)
     joined = _batch(inputs, schema, routing, reports)
@@ -111,10 +125,12 @@ def _check_budget(inputs: Inputs, routing: Routing) -> None:
     layout = routing.layout(int(partitions or "200"))
     for sentence in layout.warnings(inputs.spec):
         LOG.warning("%s", sentence)
+    smallest = bucket_spec(inputs.spec, layout.buckets - 1, layout.buckets)
+    if inputs.spec.sentinel is not None:
+        check_supported(smallest)
     if inputs.spec.memory_bytes is not None:
         from tidegate.engine import JoinEngine  # It knows what an engine needs at least.
 
-        smallest = bucket_spec(inputs.spec, layout.buckets - 1, layout.buckets)
         JoinEngine(smallest, inputs.arrow_schemas)
 
 
@@ -185,7 +201,9 @@ def _packed(inputs: Inputs, routing: Routing) -> DataFrame:
     return functools.reduce(lambda above, below: above.union(below), packed)
 
 
-def _streaming(inputs: Inputs, schema: T.StructType, routing: Routing, name: str) -> DataFrame:
+def _streaming(
+    inputs: Inputs, schema: T.StructType, routing: Routing, name: str, share: PoolShare | None
+) -> DataFrame:
     spec = inputs.spec
     check_streaming(inputs.frames[0].sparkSession)
     operator, delivery = uuid.uuid4().hex, Delivery.of(schema)
@@ -196,9 +214,11 @@ def _streaming(inputs: Inputs, schema: T.StructType, routing: Routing, name: str
         routing=routing,
         clocked=inputs.delay is not None,
         operator=operator,
-        origin=describe(spec, [arrow[stream] for stream in spec.streams]),
+        origin=describe(spec, [arrow[stream] for stream in spec.streams], share is not None),
         delivery=delivery,
         code=ship_code(inputs.frames[0].sparkSession),
+        share=share,
+        fuel=_fuel(spec),
     )
     joined = (
         _packed(inputs, routing)
@@ -214,11 +234,29 @@ def _streaming(inputs: Inputs, schema: T.StructType, routing: Routing, name: str
     return delivery.rows(observed(joined, name))
 
 
+def _fuel(spec: JoinSpec) -> float | None:
+    """What a share of a core of this machine may compare; None where none was asked for."""
+    if spec.cpu is None or spec.cpu.share_of_core is None:
+        return None
+    from tidegate.engine.throttling import fuel_of  # It may have to measure.
+
+    return fuel_of(spec)
+
+
+def _measured(spec: JoinSpec) -> JoinSpec:
+    """The same join, a share of a core in comparisons."""
+    fuel = _fuel(spec)
+    if fuel is None or spec.cpu is None:
+        return spec
+    counted = dataclasses.replace(spec.cpu, share_of_core=None, comparisons_per_second=fuel)
+    return spec.replace(cpu=counted)
+
+
 def _batch(
     inputs: Inputs, schema: T.StructType, routing: Routing, reports: BatchReports
 ) -> DataFrame:
     code = ship_code(inputs.frames[0].sparkSession)
-    join = BatchJoin(inputs.spec, inputs.arrow_schemas, routing, code)
+    join = BatchJoin(_measured(inputs.spec), inputs.arrow_schemas, routing, code)
     # Arrow carries nested columns too, so results never travel as blobs here.
     delivery = Delivery(schema, direct=True)
 

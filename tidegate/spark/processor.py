@@ -13,22 +13,25 @@ import logging
 import time
 import uuid
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import pyarrow as pa
 from pyspark import TaskContext
 
 from tidegate.spark.arrivals import Arrivals
-from tidegate.spark.bucket_store import BucketStore, Meta, write_frames
+from tidegate.spark.bucket_store import META, BucketStore, Meta, write_frames
 from tidegate.spark.code import receive_code
 from tidegate.spark.delivery import Delivery
 from tidegate.spark.engines import EngineKey, Entry, Outcome, Push, Taking
 from tidegate.spark.exchange import Here, Home, LostEngineError, find
 from tidegate.spark.fingerprint import explain_change, fingerprint
+from tidegate.spark.ledger import PoolShare
+from tidegate.spark.pacing import Pace
 from tidegate.spark.packing import NEVER, partitions_of_task
 from tidegate.spark.reports import advance, count_hot_key, report_text
 from tidegate.spark.routing import Layout, Routing, bucket_spec
+from tidegate.spark.sealing import reading
 from tidegate.spark.sentences import sentence_first
 from tidegate.spec import JoinSpec
 
@@ -41,7 +44,9 @@ class JoinPlan:
 
     `clocked` says that Spark's watermark is the clock; `operator` tells the joins of a query
     apart; `origin` is what the state is made for, by field; `delivery` takes results to Spark;
-    `code` is the file with machine code that came with the query.
+    `code` is the file with machine code that came with the query; `share` its part in a pool;
+    `fuel` is what the driver's machine may compare per second of event time, where the spec asks
+    for a share of a core.
     """
 
     spec: JoinSpec
@@ -52,6 +57,8 @@ class JoinPlan:
     origin: dict[str, str]
     delivery: Delivery
     code: str | None = None
+    share: PoolShare | None = None
+    fuel: float | None = None
 
 
 def run_bucket(
@@ -90,28 +97,50 @@ class BucketWork:
         self._bucket = layout.bucket_of(label)
         self._key = EngineKey(f"{plan.operator}-{_property('sql.streaming.queryId')}", label)
         spec = bucket_spec(plan.spec, self._bucket, layout.buckets)
-        self._store = BucketStore(meta, segments, spec, plan.schemas)
+        self._store = BucketStore(meta, segments, spec, plan.schemas, plan.share is not None)
         self._layout = layout
         self._record = Meta("")
         self._home: Home | None = None
         self._outcome: Outcome | None = None
         self._frames: list[bytes] = []
+        self.push = Push({}, None)
+        self._pace: Pace | None = None
+        self._started = 0.0
+        self._built = False
 
     def join(self, arrivals: Arrivals, batch: int, current: int | None) -> Iterator[pa.Table]:
         """Take the arrivals into the engine: the results in pieces, each when it is asked for."""
-        started = time.perf_counter()
+        started = self._started = time.perf_counter()
         meta = self._record = self._open()
         late = None if current is None else late_watermark(meta, batch, current)
         self._count(arrivals)
         # Late is what lies at or before Spark's watermark, and what lies before the engine's.
-        push = Push(arrivals.blobs, None if late is None else late * 1000 + 1)
+        bound = None if late is None else late * 1000 + 1
         self._home = find(self._key, meta.token)
-        if self._home is None and push.blobs:
+        fuel = self._fuel(arrivals) if arrivals.blobs else None
+        push = self.push = Push(arrivals.blobs, bound, self._new_budget(), fuel)
+        if self._home is None and (push.blobs or (push.memory is not None and meta.token)):
             self._home = self._rebuilt()
         self._add("seconds_state", time.perf_counter() - started)
         if self._home is not None:
             self._outcome = yield from self._take(push, self._expiry(arrivals))
+            if push.memory is not None:
+                meta.memory = push.memory
+        self._give_back()
         meta.batch, meta.watermark = batch, current or 0
+
+    def _new_budget(self) -> int | None:
+        """In a pool: the budget from now on, if it is another one."""
+        if self._plan.share is None:
+            return None
+        budget = self._plan.share.claim(self._bucket, self._layout.buckets)
+        return budget if budget != self._record.memory else None
+
+    def _give_back(self) -> None:
+        """The engine holds what its budget says, and the pool may give the rest to others."""
+        if self._plan.share is not None and self._record.memory is not None:
+            self._plan.share.settle(self._bucket, self._record.memory)
+            self._record.stats["memory_budget"] = self._record.memory
 
     def settle(self, seconds_deliver: float = 0.0) -> None:
         """Take the change of the engine into the state; the next micro-batch may then find it."""
@@ -121,6 +150,7 @@ class BucketWork:
         if self._home is not None and self._outcome is not None:
             self._write(self._home, self._outcome)
         self._add("seconds_state", time.perf_counter() - started)
+        self._keep_pace()
         self._store.save(meta)
         if self._home is not None:
             self._home.release(meta.token)
@@ -135,6 +165,7 @@ class BucketWork:
             hot=notes.get("hot", {}),
             examples=notes.get("examples", []),
             warnings=layout.warnings(spec),
+            recall=None if self._outcome is None else self._outcome.recall,
         )
 
     def _open(self) -> Meta:
@@ -148,7 +179,35 @@ class BucketWork:
             raise explain_change(self._store.origin(), origin)
         return meta
 
+    def _fuel(self, arrivals: Arrivals) -> float | None:
+        """What the engine may compare, per second of event time; None: as before."""
+        cpu, plan = self._plan.spec.cpu, self._plan
+        if plan.fuel is not None:
+            return plan.fuel / self._layout.buckets
+        if cpu is None or not cpu.keep_up:
+            return None
+        now = time.time()
+        with reading(META):
+            pace = Pace.read(self._record.notes.get("pace"))
+        if self._home is not None:  # else the query has just started, or an engine was lost
+            pace = pace.reviewed(cpu, now)
+        newest = [time for _, time in arrivals.newest if time != NEVER]
+        self._pace, fuel = pace.next(cpu, now, max(newest, default=None))
+        return fuel
+
+    def _keep_pace(self) -> None:
+        """Remember what this micro-batch took, for the next."""
+        if self._pace is None or self._outcome is None:
+            return
+        before, after = self._outcome.before, self._outcome.after
+        made, skipped = (after[n] - before[n] for n in ("comparisons", "skipped_comparisons"))
+        busy = time.perf_counter() - self._started
+        # A micro-batch in which an engine was built says nothing about the next.
+        pace = self._pace if self._built else self._pace.ended(busy, made, skipped)
+        self._record.notes["pace"] = asdict(pace)
+
     def _rebuilt(self) -> Home:
+        self._built = True
         self._add("engine_builds", 1)
         stored = self._record.stats.get("state_bytes", 0)
         LOG.info("bucket %d: building its engine from %d stored bytes", self._bucket, stored)

@@ -21,9 +21,10 @@ from pyspark.sql import DataFrame, Observation
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.streaming.query import StreamingQuery
 
-from tidegate.spark.exposition import BASES, exposed, is_gauge, is_peak
+from tidegate.loss import interval
 from tidegate.spec import TidegateError
 from tidegate.spec.notices import rejected_streams
+from tidegate.watch.exposition import BASES, exposed, is_gauge, is_peak
 
 PREFIX = "tidegate:"
 # A key that carries more than this part of all rows cannot be spread over buckets.
@@ -68,7 +69,8 @@ class JoinMetrics:
 
     Counters are those of `JoinEngine.stats()`, summed. In a grid join a row lies in several
     buckets and `rows_in` counts its copies, as the budget does; `rows_read` counts it once. A
-    total peak is the sum of the buckets' peaks, an upper bound. `batch` is -1 before the first
+    total peak is the sum of the buckets' peaks, an upper bound; `cpu_fraction` is their mean. The
+    recall of a join with a sentinel is that of all buckets together. `batch` is -1 before the first
     micro-batch, and 0 for a batch join that has run.
     """
 
@@ -80,10 +82,18 @@ class JoinMetrics:
     query: str = ""
     join: str = UNNAMED
     streams: tuple[str, ...] = ()
+    hot_keys: tuple[tuple[str, float], ...] = ()  # the most frequent, with their share of the rows
 
     def prometheus(self) -> str:
         """Write the numbers in Prometheus' text format, labelled by query, join and stream."""
-        return exposed(self.query, self.join, self.streams, self.buckets)
+        buckets: dict[int | str, dict[str, float]] = {
+            bucket: {n: v for n, v in stats.items() if not interval.is_of_one_sample(n)}
+            for bucket, stats in self.buckets.items()
+        }
+        whole = {n: v for n, v in self.total.items() if interval.is_of_one_sample(n)}
+        if whole:
+            buckets["all"] = whole
+        return exposed(self.query, self.join, self.streams, buckets)
 
 
 def advance(
@@ -127,8 +137,9 @@ def report_text(
     hot: Mapping[str, int],
     examples: Sequence[str],
     warnings: Sequence[str],
+    recall: Mapping[str, Any] | None = None,
 ) -> str:
-    """All numbers of a bucket, as the text that travels to the driver."""
+    """All numbers of a bucket, and in a pool its recall curve, as text for the driver."""
     return json.dumps(
         {
             "bucket": bucket,
@@ -138,6 +149,7 @@ def report_text(
             "examples": list(examples),
             "warnings": list(warnings),
         }
+        | ({} if recall is None else {"recall": dict(recall)})
     )
 
 
@@ -168,7 +180,7 @@ def metrics(source: StreamingQuery | DataFrame, name: str | None = None) -> Join
             if key.startswith(PREFIX):
                 batch = int(progress["batchId"])
                 known = found.setdefault(key.removeprefix(PREFIX), {})
-                known.update({report["bucket"]: report for report in _reports(row)})
+                known.update({report["bucket"]: report for report in reports_in(row)})
     query = str(source.name or source.id)
     if not found:
         return JoinMetrics(query=query, join=name or UNNAMED)
@@ -189,7 +201,7 @@ def shown_name(key: str) -> str:
     return UNNAMED if key.startswith("#") else key
 
 
-def _reports(row: Any) -> Iterator[dict[str, Any]]:
+def reports_in(row: Any) -> Iterator[dict[str, Any]]:
     """The reports in an observed row, which Spark Connect writes as values beside a schema."""
     fields = row if isinstance(row, dict) else row.asDict()
     found = fields["reports"] if "reports" in fields else fields["values"][0]
@@ -214,7 +226,7 @@ class BatchReports:
         if self._waiting is not None:
             self._waiting.join(SECONDS_TO_WAIT)
             self._waiting = self._waiting if self._waiting.is_alive() else None
-        return list(_reports(self._found)) if self._found else []
+        return list(reports_in(self._found)) if self._found else []
 
     def _wait(self) -> None:
         deadline = time.monotonic() + SECONDS_TO_WAIT
@@ -252,11 +264,16 @@ def summarise(
     total = _no_totals()
     for stats in buckets.values():
         for name, value in stats.items():
-            total[name] = total[name] + value if name in total else value
-    hot = max(
+            if not interval.is_of_one_sample(name):
+                total[name] = total[name] + value if name in total else value
+    total.update(interval.of_total(total))
+    if "cpu_fraction" in total:
+        total["cpu_fraction"] /= len(buckets)
+    keys = sorted(
         ((rows, key) for report in reports.values() for key, rows in report["hot"].items()),
-        default=(0, ""),
+        reverse=True,
     )
+    hot = keys[0] if keys else (0, "")
     rows = [stats["rows_read"] for stats in buckets.values()]
     if sum(rows):
         total["hot_key_share"] = min(1.0, hot[0] / sum(rows))
@@ -265,7 +282,10 @@ def summarise(
     warnings = dict.fromkeys(text for report in reports.values() for text in report["warnings"])
     warnings |= dict.fromkeys(_warnings(total, hot[1], rows, streams))
     examples = tuple(text for report in reports.values() for text in report["examples"])
-    return JoinMetrics(batch, total, buckets, tuple(warnings), examples, query, join, streams)
+    shares = tuple((key, count / max(1, sum(rows))) for count, key in keys[:HOT_KEYS_KEPT])
+    return JoinMetrics(
+        batch, total, buckets, tuple(warnings), examples, query, join, streams, shares
+    )
 
 
 def _warnings(

@@ -250,9 +250,12 @@ def bucket_spec(spec: JoinSpec, bucket: int, buckets: int) -> JoinSpec:
         changes["memory"] = sum(parts) + slack
         if parts:
             changes["split"] = tuple(parts)
-    if spec.cpu is not None:
+    if spec.cpu is not None and spec.cpu.comparisons_per_second is not None:
         rate = spec.cpu.comparisons_per_second / buckets
         changes["cpu"] = dataclasses.replace(spec.cpu, comparisons_per_second=rate)
+    elif spec.cpu is not None:
+        # What a machine can do is decided once, outside, and comes with each push.
+        changes["cpu"] = dataclasses.replace(spec.cpu, share_of_core=None, keep_up=True)
     return spec.replace(**changes)
 
 

@@ -127,8 +127,8 @@ class JoinSpec(ComparedByMeaning):
         or "ttree" (equality, band), "inverted" (overlap, inner product above 0).
     cpu
         None, or `Cpu(comparisons_per_second=...)`: every tuple is retained and joined with the part
-        of the opposite window that pays. For two streams, time windows, ties="arrival", and any
-        index but trees; "auto" takes none of them then.
+        of the opposite window that pays. For time windows, ties="arrival", and any index but
+        trees; "auto" takes none of them then.
     sentinel
         None, or the share of `memory` that a sample of tuples gets which is never shed (0.02 is
         usual): `stats()` then says the recall of the join while it runs, with an interval. For two
@@ -180,6 +180,8 @@ class JoinSpec(ComparedByMeaning):
         _check_streams(self.streams)
         if self.cpu is not None and not isinstance(self.cpu, Cpu):
             raise SpecError(f"cpu {self.cpu!r} is not a CPU budget; give None or tidegate.Cpu(...)")
+        if self.cpu is not None:
+            self.cpu.search_of(self.streams)
         if self.sentinel is not None and not 0 < require_number(self.sentinel, "sentinel") <= 0.5:
             raise SpecError(
                 f"sentinel {self.sentinel!r} is not a share of the memory; give more than 0 and at "

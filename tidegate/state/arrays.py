@@ -6,6 +6,7 @@ results do not depend on when something grew.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -167,6 +168,17 @@ def with_more_nodes(state: State) -> State:
         state = state._replace(btree=btree.grow(state.btree))
     if state.ttree is not None and not ttree.room(state.ttree):
         state = state._replace(ttree=ttree.grow(state.ttree))
+    return state
+
+
+def with_indexes(state: State, kinds: Sequence[int]) -> State:
+    """The same join with these indexes on its windows; it has trees already."""
+    streams, capacity = len(state.lanes), len(state.slots)
+    state.lanes.index = kinds
+    state = state._replace(
+        btree=btree.empty(streams, capacity), ttree=ttree.empty(streams, capacity)
+    )
+    indexes.reindex(state)
     return state
 
 

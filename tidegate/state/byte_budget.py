@@ -43,6 +43,12 @@ def set_capacities(spec: JoinSpec, state: State, shed: Shed) -> None:
     shed.rule[0].slot_price = arrays.slot_bytes(state) + shed_arrays.slot_bytes(shed)
 
 
+def fits(spec: JoinSpec, state: State, shed: Shed) -> bool:
+    """Is there room for the payload that is charged beside the arrays as they are?"""
+    assert spec.memory_bytes is not None
+    return held(state, shed) + int(state.accounts.used.sum()) <= spec.memory_bytes
+
+
 def check(spec: JoinSpec, state: State, shed: Shed) -> None:
     """Refuse a budget that is too small for anything."""
     assert spec.memory_bytes is not None

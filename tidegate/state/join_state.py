@@ -88,6 +88,7 @@ class Many(NamedTuple):
     ranges: NDArray[np.int64]  # [stream, (BEGIN, END)]: the part of it in the block under way
     block: NDArray[np.int64]  # which block that is: see LAST, POSITION
     digit: NDArray[np.int64]  # [stream]: the position of its tuple in the next result
+    next: NDArray[np.int64]  # [stream]: when its next tuple comes (`in_order_many`)
     shares: NDArray[np.float64]  # [position]: results that the tuple found takes part in
 
 

@@ -28,7 +28,8 @@ def index_of(spec: JoinSpec, stream: int) -> str:
     if any(term.at_least > 0 for term in sets):
         return "inverted"
     # A tree cannot be read for one basic window.
-    return "btree" if Band in kinds and spec.cpu is None else "nested-loop"
+    fueled = spec.cpu is not None and spec.cpu.has_fuel
+    return "btree" if Band in kinds and not fueled else "nested-loop"
 
 
 def slot_limit(spec: JoinSpec) -> int | None:

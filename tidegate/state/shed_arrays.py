@@ -34,6 +34,7 @@ from tidegate.shed import (
     recipes,
     sample_records,
     sampling,
+    shadows,
     shed_records,
     tiers,
     victims,
@@ -43,6 +44,7 @@ from tidegate.shed.shed_records import BY_AGE, BY_KEY, BY_TUPLE, QUEUE, RULE, Sh
 from tidegate.spec import JoinSpec, TidegateError
 from tidegate.spec.options import Policy
 from tidegate.spec.policy import is_sampling
+from tidegate.spec.predicates import Equal
 from tidegate.spec.units import parse_window
 from tidegate.state import arrays
 from tidegate.state.join_state import State
@@ -61,6 +63,7 @@ _SHARE_OF_LOG = 8  # one in so many bytes of a budget goes to the log and its ke
 MONITOR_SHARE = 16
 MONITOR_SHARE_OF_VALUE = 48
 _BYTES_GUESSED = 1024  # of a tuple, where the budget is in bytes
+_BYTES_OF_SMALL = 256  # of a small one
 
 
 def keys_for(slots: int) -> int:
@@ -76,7 +79,8 @@ def shed_of(spec: JoinSpec, binding: Binding, state: State) -> Shed | None:
     streams, slots = len(spec.streams), len(state.slots)
     recipe = recipes.recipe_of(policy, streams)
     statistics = recipes.statistics_of(policy)
-    if is_sampling(policy) and any(window.size == 0 for window in spec.windows):
+    chosen = is_sampling(policy) or (streams == 2 and policy.get("statistics") is None)
+    if chosen and statistics == frequency.WINDOW and any(w.size == 0 for w in spec.windows):
         statistics = frequency.FADED  # an empty window shows no matches
     lines = log_lines(spec) if recipe.keyed else 1
     by_pattern = recipe.kind == shed_records.ARRIVAL_ORDER
@@ -92,7 +96,7 @@ def shed_of(spec: JoinSpec, binding: Binding, state: State) -> Shed | None:
         rule=_rule(spec, policy, recipe, statistics, state),
         queues=records(QUEUE, streams),
         heaps=queue.empty(tiers.length_for(slots, streams) if by_heap else 1, needs.basis),
-        members=members.empty(state.notes, needs),
+        members=members.empty(state.slots, state.notes, needs),
         groups=columns["groups"],
         stages=ages.empty(streams, buckets + 1, rising),
         frequency=frequency.empty(
@@ -105,8 +109,9 @@ def shed_of(spec: JoinSpec, binding: Binding, state: State) -> Shed | None:
         ),
         worths=columns["worth" if foresees else "counts"],
         curve=age_curve.empty(streams, max(1, buckets), age_curve.MOST_MONITORS if buckets else 1),
-        importances=importance.empty(streams),
-        rates=_rates(recipe, streams, buckets, columns, state),
+        importances=importance.empty(streams, bool(state.gate[0].has_importance)),
+        rates=_rates(spec, recipe, buckets, columns, state),
+        shadows=_shadows(spec, recipe, state),
         patterns=patterns.empty(streams, recipes.fade_of(policy)) if by_pattern else None,
         prospects=_prospects(state, columns) if foresees else None,
         samples=_samples(recipe, policy, streams, slots),
@@ -137,10 +142,11 @@ def _needs(spec: JoinSpec, recipe: recipes.Recipe, state: State) -> members.Need
     has_bases = timed or (weighed and kind in ranked) or kind == shed_records.PPS_CLUSTER
     has_bases |= kind == shed_records.VALUE_OF_KEYS and spec.memory_bytes is not None
     by_key, by_age = recipe.standing == BY_KEY, recipe.standing == BY_AGE
+    knows_ages = recipe.aged or kind == shed_records.CUMULATIVE
     return members.Needs(
         priority=recipe.standing == BY_TUPLE or kind == shed_records.ARRIVAL_ORDER,
         basis=has_bases,
-        born=recipe.aged or kind == shed_records.CUMULATIVE,
+        born=(recipe.aged and by_age) or (knows_ages and not state.lanes.is_time_window.all()),
         cost=spec.memory_bytes is not None,
         key=recipe.keyed or kind == shed_records.ARRIVAL_ORDER,
         links=by_key or by_age,
@@ -181,6 +187,8 @@ def _rule(
     rule.fade_after = min(2**62, FADE_AFTER * span)
     rule.refresh = 1
     # A sample has one currency for all streams: what its tuples drew.
+    rule.instants = spec.ties == "instant"
+    rule.shadowed = recipe.kind == shed_records.VALUE and _has_shadows(spec)
     rule.planned = spec.split == "auto" and recipe.kind < shed_records.EQ_CLUSTER
     return rule
 
@@ -308,17 +316,43 @@ def _open_curve(spec: JoinSpec, binding: Binding, policy: Policy, shed: Shed, st
                 MONITOR_SHARE_OF_VALUE if shed.rule[0].kind == shed_records.VALUE else MONITOR_SHARE
             )
             limit = min(age_curve.MOST_MONITORS, share / one_in)
-            shed.curve.watch[stream].limit = limit if share >= 4 else 0.0
+            is_needed = share >= 4 and len(shed.shadows.chains) == 1
+            shed.curve.watch[stream].limit = limit if is_needed else 0.0
+
+
+def _tuples(spec: JoinSpec) -> int:
+    """How many tuples a budget may hold."""
+    if spec.memory_bytes is not None:
+        return spec.memory_bytes // _BYTES_OF_SMALL
+    assert spec.memory_rows is not None
+    return spec.memory_rows
+
+
+def _has_shadows(spec: JoinSpec) -> bool:
+    """Do two tuples meet iff their keys are equal? Then VALUE learns from shadows."""
+    return len(spec.streams) == 2 and all(isinstance(each, Equal) for each in spec.predicates)
+
+
+def _shadows(spec: JoinSpec, recipe: recipes.Recipe, state: State) -> shadows.Shadows:
+    if recipe.kind != shed_records.VALUE or not _has_shadows(spec):
+        return shadows.empty(len(spec.streams), 0)
+    kept = shadows.empty(2, shadows.room_for(_tuples(spec)), spec.ties == "instant")
+    kept.ring.life = state.lanes.window - (1 - state.lanes.is_time_window)
+    return kept
 
 
 def _rates(
-    recipe: recipes.Recipe, streams: int, buckets: int, columns: dict[str, Any], state: State
+    spec: JoinSpec, recipe: recipes.Recipe, buckets: int, columns: dict[str, Any], state: State
 ) -> match_rate.MatchRate:
+    streams = len(spec.streams)
     if recipe.kind == shed_records.VALUE:
-        slots = max(2, len(state.slots))
-        counted = 0 if state.lanes.is_time_window.all() else slots
-        ages = min(match_rate.MOST_AGES, buckets)
-        rates = match_rate.empty(streams, ages, slots=slots, counted_slots=counted)
+        ages, is_counted = min(match_rate.MOST_AGES, buckets), not state.lanes.is_time_window.all()
+        if _has_shadows(spec):
+            rates = match_rate.empty(streams, ages)
+        else:
+            study = match_rate.study_of(_tuples(spec), streams * age_curve.MOST_MONITORS)
+            slots = max(2, len(state.slots))
+            rates = match_rate.empty(streams, ages, slots=slots, is_counted=is_counted, study=study)
     else:
         rates = match_rate.empty(streams)
     return rates._replace(activity=columns["activity"])
@@ -328,7 +362,9 @@ def _open_rates(shed: Shed, state: State) -> None:
     """What VALUE's rates are told, and the clock by which waits are measured."""
     rates, rule = shed.rates, shed.rule[0]
     timed = np.flatnonzero(state.lanes.is_time_window == 1)
-    rates.span[:] = max(1, int(rule.fade_after)), timed[0] if len(timed) else -1
+    span = max(1, int(rule.fade_after))
+    shift = match_rate.shift_for(span)
+    rates.span[:] = span, timed[0] if len(timed) else -1, shift, span >> shift
     rates.told[:] = rule.statistics == frequency.GIVEN, not rule.watched
     if rates.told[0]:
         levels = np.array([match_rate.typical(level) for level in range(match_rate.LEVELS)])
@@ -406,16 +442,18 @@ def _with_keys(shed: Shed, keys: int) -> Shed:
     return shed
 
 
-def with_more_slots(shed: Shed, notes: Any) -> Shed:
-    """The same with room for as many tuples as there are notes, which the join has grown."""
+def with_more_slots(shed: Shed, state: State) -> Shed:
+    """The same with room for as many tuples as the join has slots, which have grown."""
+    notes = state.notes
     slots, before = len(notes), len(shed.members.notes)
     notes.monitor[before:] = NOT_CHARGED
     shed = shed._replace(
-        members=members.grown(shed.members, notes),
+        members=members.grown(shed.members, state.slots, notes),
         samples=shed.samples and sample_records.grown(shed.samples, slots),
     )
     if shed.rule[0].kind == shed_records.VALUE:
-        shed = shed._replace(rates=match_rate.with_more_slots(shed.rates, slots))
+        if len(shed.shadows.chains) == 1:
+            shed = shed._replace(rates=match_rate.with_more_slots(shed.rates, slots))
     if shed.rule[0].standing != BY_AGE:
         shed = with_even_queues(shed, slots)
     if shed.rule[0].keyed and shed.rule[0].statistics != frequency.GIVEN:
@@ -456,8 +494,9 @@ def slot_bytes(shed: Shed) -> int:
     size = members.slot_bytes(shed.members)
     if shed.samples is not None:
         size += sample_records.slot_bytes(shed.samples)
-    if rule.kind == shed_records.VALUE:
-        size += match_rate.EXPOSED.itemsize + (8 if len(shed.rates.aged) > 1 else 0)
+    if rule.kind == shed_records.VALUE and not rule.shadowed:
+        studied = match_rate.EXPOSED.itemsize + (8 if len(shed.rates.aged) > 1 else 0)
+        size += -(-studied // (1 << int(shed.rates.study[match_rate.EVERY])))
     if rule.standing != BY_AGE:
         size += (queue.ENTRY.itemsize + (8 if len(shed.heaps.bases) > 1 else 0)) * 5 // 4
     if rule.keyed:
@@ -494,5 +533,6 @@ def stand_again(shed: Shed, line: NDArray[np.int64]) -> Shed:
 def nbytes(shed: Shed | None) -> int:
     """Memory of all arrays."""
 
-    # Notes are those of the join, which counts them.
-    return 0 if shed is None else layout.held(shed) - layout.held((shed.members.notes,))
+    # Slots and notes are those of the join, which counts them.
+    own = shed and layout.held(shed) - layout.held((shed.members.slots, shed.members.notes))
+    return own or 0

@@ -1,16 +1,18 @@
-"""How many tuples stand in each basic window, in a ring (gedik2005, 5.1).
+"""The tuples of each basic window, in a ring (gedik2005, 5.1): how many, and for some joins which.
 
-Law: without late tuples all that is retained of a stream stands in at most 1 + ceil(w / b) basic
-windows, and a ring with one place more holds their counts: when time moves on, the place of the
-last becomes that of the first. Tuples that match nothing are not counted.
+Law: a retained tuple that can match belongs to the place `time // b` modulo the ring's length, is
+counted there, and stands in the chain there if its stream has no index. A push that brings times
+which would make two basic windows share a place makes the ring longer beforehand, as far as that
+is allowed (`state.throttle_arrays.with_room`); where it is not, `tank.fits` is 0, nobody reads the
+counts, and whoever walks a chain looks at the times.
 
-With late tuples more may be retained, and nobody reads the counts. Without a CPU budget nothing of
-this is compiled.
+Without a CPU budget nothing of this is compiled.
 """
 
 from __future__ import annotations
 
-from tidegate.compiled.kernel import step
+from tidegate.compiled.kernel import kernel, step
+from tidegate.index import hash_table
 
 
 @step
@@ -20,14 +22,27 @@ def place_of(throttle, segment):
 
 
 @step
-def enter(throttle, stream, time):
+def enter(throttle, slots, stream, slot):
     """A tuple is retained."""
     if throttle is not None:
-        throttle.held[stream, place_of(throttle, time // throttle.tank[0].basic)] += 1
+        place = place_of(throttle, slots[slot].time // throttle.tank[0].basic)
+        throttle.held[stream, place] += 1
+        if throttle.sides[stream].linked:
+            hash_table.insert(throttle.chains, slots, stream, place, slot)
 
 
 @step
-def leave(throttle, stream, time):
+def leave(throttle, slots, stream, slot):
     """A tuple is retained no longer."""
     if throttle is not None:
-        throttle.held[stream, place_of(throttle, time // throttle.tank[0].basic)] -= 1
+        place = place_of(throttle, slots[slot].time // throttle.tank[0].basic)
+        throttle.held[stream, place] -= 1
+        if throttle.sides[stream].linked:
+            hash_table.remove(throttle.chains, slots, stream, place, slot)
+
+
+@kernel
+def enter_all(throttle, slots, stream, line):
+    """All tuples of a line that can match, in this order."""
+    for k in range(len(line)):
+        enter(throttle, slots, stream, line[k])

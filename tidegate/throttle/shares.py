@@ -59,7 +59,7 @@ def plan(throttle):
     if fraction == 1.0:
         take_all(throttle)
     elif tank[0].direction == ADAPTIVE and learned:
-        fill_both(throttle, fraction)
+        fill_all(throttle, fraction)
     else:
         fill_each(throttle, fraction, tank[0].direction >= BETTER_FIRST and total > 0.0)
     fade(throttle)
@@ -150,17 +150,38 @@ def fill(throttle, side, window, left):
 def fill_each(throttle, fraction, better_first):
     """Each window by itself: the share r of its comparisons, or r_1 and r_2 of Algorithm 4."""
     sides = throttle.sides
-    whole = side_amount(throttle, 0) + side_amount(throttle, 1)
-    first = 0
-    if better_first and side_density(throttle, 1) > side_density(throttle, 0):
-        first = 1
-    left = fraction * whole
-    for side in (first, 1 - first):
+    left = fraction * whole_amount(throttle)
+    for side in range(len(sides)):
+        sides[side].next = 0
+    for turn in range(len(sides)):
+        side = best_side(throttle) if better_first else turn
         own = side_amount(throttle, side)
         budget = min(own, left) if better_first else fraction * own
         left -= budget
         for place in range(sides[side].windows):
             budget = fill(throttle, side, throttle.cells[side, place].turn, budget)
+        sides[side].next = sides[side].windows
+
+
+@part
+def best_side(throttle):
+    """The window that yields the most of those that were not filled; of equal ones the first."""
+    chosen, most = -1, 0.0
+    for side in range(len(throttle.sides)):
+        if throttle.sides[side].next == 0:
+            density = side_density(throttle, side)
+            if chosen < 0 or density > most:
+                chosen, most = side, density
+    return chosen
+
+
+@part
+def whole_amount(throttle):
+    """Comparisons of all windows."""
+    total = 0.0
+    for side in range(len(throttle.sides)):
+        total += side_amount(throttle, side)
+    return total
 
 
 @part
@@ -183,23 +204,23 @@ def side_density(throttle, side):
 
 
 @part
-def fill_both(throttle, fraction):
-    """The greedy knapsack: whichever basic window of either side pays most is the next."""
+def fill_all(throttle, fraction):
+    """The greedy knapsack: whichever basic window of any side pays most is the next."""
     cells, density, sides = throttle.cells, throttle.density, throttle.sides
-    left = fraction * (side_amount(throttle, 0) + side_amount(throttle, 1))
-    one = other = 0
-    while one < sides[0].windows or other < sides[1].windows:
-        side = 0
-        if one == sides[0].windows:
-            side = 1
-        elif other < sides[1].windows:
-            mine, its = cells[0, one].turn, cells[1, other].turn
-            if density[1, its] > density[0, mine]:
-                side = 1
-        place = other if side == 1 else one
-        left = fill(throttle, side, cells[side, place].turn, left)
-        one += 1 - side
-        other += side
+    left = fraction * whole_amount(throttle)
+    for side in range(len(sides)):
+        sides[side].next = 0
+    while True:
+        chosen, most = -1, 0.0
+        for side in range(len(sides)):
+            if sides[side].next < sides[side].windows:
+                yields = density[side, cells[side, sides[side].next].turn]
+                if chosen < 0 or yields > most:
+                    chosen, most = side, yields
+        if chosen < 0:
+            break
+        left = fill(throttle, chosen, cells[chosen, sides[chosen].next].turn, left)
+        sides[chosen].next += 1
 
 
 @part

@@ -41,6 +41,10 @@ TANK = np.dtype(
         ("wanted", np.float64),  # comparisons that the plan asked for in this period, made or not
         ("denied", np.float64),  # results expected where the fuel did not allow what was asked for
         ("weight", np.float64),  # scratch: for how many others the sampled probe at hand stands
+        ("full", np.int64),  # the same: does it ask for whole windows?
+        ("planned", np.float64),  # the same: the share of what it asks for that the plan asks for
+        ("inside", np.float64),  # the same, n streams: the share of results that the plan has
+        ("fits", np.int64),  # scratch of a push: no two basic windows share a place of the ring
     ]
 )
 
@@ -49,9 +53,12 @@ SIDE = np.dtype(
     [
         ("windows", np.int64),  # n_i: number of its basic windows
         ("window", np.int64),  # w_i
+        ("linked", np.int64),  # are its tuples chained by basic window? A nested loop's are
+        ("next", np.int64),  # scratch of an adaptation: the place of the next basic window
         ("probes", np.float64),  # of its window, old ones for less
-        ("skipped", np.int64),  # comparisons that its tuples did not make
-        ("others", np.float64),  # probes that looked at no more than the plan
+        ("skipped", np.float64),  # comparisons that its tuples did not make
+        # Of probes of its window; with n streams, of probes by its tuples:
+        ("others", np.float64),  # those that looked at no more than the plan
         ("stood", np.float64),  # for how many of these sampled probes stood
         ("missed", np.float64),  # their results outside of the plan, weighted alike
     ]
@@ -75,8 +82,9 @@ LOOK = np.dtype(
         ("first", np.int64),  # offsets inside the basic window from here on are asked for
         ("planned", np.int64),  # the same by the plan, also if the probe looks at everything
         ("asked", np.int64),  # comparisons
-        ("passed", np.int64),  # comparisons that are not asked for
+        ("passed", np.float64),  # comparisons that are not asked for; expected where not walked to
         ("taken", np.int64),  # NOT_TAKEN, IN_PART or WHOLE
+        ("node", np.int64),  # of a chain: the first tuple that is asked for, -1: none
     ]
 )
 NOT_TAKEN, IN_PART, WHOLE = range(3)
@@ -92,6 +100,7 @@ class Throttle(NamedTuple):
     sides: Any  # [stream]
     cells: Any  # [stream, basic window]
     held: Any  # [stream, place in a ring]: retained tuples of a basic window that can match
+    chains: Any  # [place in the ring, stream, end]: the same tuples, where they are chained
     looks: Any  # [basic window], scratch
     density: Any  # [stream, basic window], scratch of an adaptation: results per comparison
     amount: Any  # [stream, basic window], the same: comparisons of a period

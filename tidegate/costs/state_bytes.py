@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tidegate.planner.engine_accesses import FIRST_SLOTS
+from tidegate.costs.engine_accesses import FIRST_SLOTS
 
 SLOT_BYTES = 40  # time, key, address, links, places in the lines
 HASH_SLOT_BYTES = 8  # ends of buckets, if either window is hashed

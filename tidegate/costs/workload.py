@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from tidegate.planner.structures import SERVES
+from tidegate.costs.structures import SERVES
 from tidegate.spec import TidegateError
 from tidegate.spec.units import nearest_hint
 

@@ -21,8 +21,8 @@ from __future__ import annotations
 
 import math
 
-from tidegate.planner.accesses import Accesses
-from tidegate.planner.workload import Workload
+from tidegate.costs.accesses import Accesses
+from tidegate.costs.workload import Workload
 
 NODE_SIZE = 64
 FIRST_SLOTS = 1024

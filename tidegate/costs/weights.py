@@ -67,6 +67,24 @@ class Weights:
     made: Mapping[str, Any] = field(default_factory=dict)
 
 
+# Of a machine that was not calibrated: what `tidegate plan --calibrate` found on an AMD EPYC,
+# rounded. A choice needs ratios of costs, which differ less between machines than costs do.
+TYPICAL = Weights(
+    name="typical",
+    search={"N": 6.3e-9, "H": 36e-9, "B": 6.4e-9, "T": 5.1e-9},
+    update={"N": 1.9e-9, "H": 11e-9, "B": 9.0e-9, "T": 8.0e-9},
+    per_search={"N": 0.0, "H": 13e-9, "B": 0.0, "T": 0.0},
+    per_update={"N": 0.9e-9, "H": 5.5e-9, "B": 0.0, "T": 0.0},
+    per_match={"N": 22e-9, "H": 22e-9, "B": 18e-9, "T": 19e-9},
+    per_arrival=69e-9,
+    band_scan=1.7,
+    saved={"HH": 31e-9},
+    unit="s",
+    shape="engine",
+    bucket_size=0.0,
+    node_size=64,
+)
+
 PAPER = Weights(
     name="paper",
     search={"N": 3e-4, "H": 5.5e-4, "B": 2.6e-4, "T": 2.6e-4},

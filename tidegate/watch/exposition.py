@@ -10,7 +10,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 # Numbers that describe now instead of counting since the beginning, and their highest values.
-GAUGES = ("alive", "memory_rows", "memory_bytes", "state_bytes", "state_pushes")
+GAUGES = (
+    "alive", "memory_rows", "memory_bytes", "memory_budget", "state_bytes", "state_pushes",
+    "recall", "importance_recall", "sentinel", "cpu_fraction", "skipped_results_estimate",
+)  # fmt: skip
 PEAKS = ("memory_rows_peak", "memory_bytes_peak")
 
 # What each number says. A name that is not here is one reason for which rows were rejected.
@@ -27,23 +30,54 @@ HELP: dict[str, str] = {
     "rejected": "Rows that cannot be joined, such as those without a time.",
     "rejected_ahead": "Rows rejected because their time is too far ahead.",
     "comparisons": "Candidates that were compared.",
+    "skipped_comparisons": "Candidates that the CPU budget left out.",
+    "skipped_results_estimate": "Results expected among the candidates that were left out.",
+    "cpu_fraction": "The share of all comparisons that the CPU budget asks for now.",
     "visits": "Steps inside the indexes.",
     "updates": "Changes of the indexes.",
     "memory_rows": "Rows in memory now.",
     "memory_rows_peak": "The most rows that were ever in memory.",
     "memory_bytes": "Bytes in memory now.",
     "memory_bytes_peak": "The most bytes that were ever in memory.",
+    "memory_budget": "Tuples or bytes that the join may hold now, where a pool says so.",
     "state_bytes": "Bytes of the stored state: snapshot and log.",
     "state_pushes": "Micro-batches in the log of the stored state.",
     "engine_builds": "Engines that were rebuilt from the stored state.",
     "seconds_pack": "Seconds spent packing rows.",
     "seconds_decode": "Seconds spent reading packed rows.",
     "seconds_engine": "Seconds spent joining.",
+    "seconds_profile": "Seconds spent observing recall, in a pool.",
     "seconds_state": "Seconds spent on the stored state.",
     "seconds_deliver": "Seconds until Spark had taken the results.",
 }
+# Of joins with a sentinel, as soon as it knows.
+LOSS_HELP = {
+    "recall": "Share of the results that the join gave out.",
+    "recall_low": "Lower end of the 95 % interval of the recall.",
+    "recall_high": "Upper end of the 95 % interval of the recall.",
+    "recall_recent": "The recall over the last stretch.",
+    "recall_recent_low": "Lower end of its interval.",
+    "recall_recent_high": "Upper end of its interval.",
+    "importance_recall": "Share of the importance of the results that the join gave out.",
+    "importance_recall_low": "Lower end of its interval.",
+    "importance_recall_high": "Upper end of its interval.",
+    "importance_recall_recent": "The same over the last stretch.",
+    "importance_recall_recent_low": "Lower end of its interval.",
+    "importance_recall_recent_high": "Upper end of its interval.",
+    "sentinel_rows": "Tuples in the sample of the sentinel.",
+    "sentinel_rate": "Share of the tuples that the sentinel takes into its sample.",
+    "cpu_fraction": "Share of the comparisons that the CPU budget allows.",
+}
 # Those that every join has, whatever its streams are called and whatever came.
-BASES = tuple(HELP)
+CPU = ("skipped_comparisons", "skipped_results_estimate", "cpu_fraction")  # under a CPU budget
+BASES = tuple(name for name in HELP if name not in CPU)
+
+
+def help_of(base: str) -> str:
+    """What a number says, in a sentence."""
+    words = base.removeprefix("rejected_").replace("_", " ")
+    rejected = f"Rows rejected: {words}." if base.startswith("rejected_") else f"The {words}."
+    return HELP.get(base) or LOSS_HELP.get(base) or rejected
 
 
 def _is_one_of(name: str, bases: Iterable[str]) -> bool:
@@ -64,7 +98,7 @@ def exposed(
     query: str,
     join: str,
     streams: Sequence[str],
-    buckets: Mapping[int, Mapping[str, float]],
+    buckets: Mapping[int | str, Mapping[str, float]] | Mapping[int, Mapping[str, float]],
 ) -> str:
     """Write the numbers of a join; no text where there are none yet."""
     names = sorted({name for stats in buckets.values() for name in stats})
@@ -95,15 +129,14 @@ def _family(
     family: str,
     members: Sequence[tuple[str, str | None]],
     labels: Mapping[str, str],
-    buckets: Mapping[int, Mapping[str, float]],
+    buckets: Mapping[int | str, Mapping[str, float]] | Mapping[int, Mapping[str, float]],
 ) -> Iterator[str]:
     """The HELP and TYPE lines of one metric, then its samples."""
     base = family.removeprefix("stream_") if members[0][1] is not None else family
     counts = not (is_gauge(base) or is_peak(base))
     metric = "tidegate_" + "".join(c if c.isalnum() and c.isascii() else "_" for c in family)
     metric += "_total" if counts else ""
-    reason = base.removeprefix("rejected_").replace("_", " ")
-    yield f"# HELP {metric} {_escaped(HELP.get(base, f'Rows rejected: {reason}.'), quotes=False)}"
+    yield f"# HELP {metric} {_escaped(help_of(base), quotes=False)}"
     yield f"# TYPE {metric} {'counter' if counts else 'gauge'}"
     for bucket, stats in buckets.items():
         for name, stream in members:

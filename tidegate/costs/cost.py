@@ -10,11 +10,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from tidegate.planner.accesses import Accesses, paper_accesses
-from tidegate.planner.engine_accesses import engine_accesses
-from tidegate.planner.structures import pairs
-from tidegate.planner.weights import Weights
-from tidegate.planner.workload import Workload
+from tidegate.costs.accesses import Accesses, paper_accesses
+from tidegate.costs.engine_accesses import engine_accesses
+from tidegate.costs.structures import pairs
+from tidegate.costs.weights import Weights
+from tidegate.costs.workload import Workload
 
 
 def accesses(letter: str, workload: Workload, stream: int, weights: Weights) -> Accesses:

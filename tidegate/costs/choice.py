@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from tidegate.planner.cost import pair_costs
-from tidegate.planner.state_bytes import KEY_AND_TIME_BYTES, state_bytes
-from tidegate.planner.structures import INDEX_NAMES, SERVES, pairs, read_letters
-from tidegate.planner.weights import Weights
-from tidegate.planner.workload import Workload
+from tidegate.costs.cost import pair_costs
+from tidegate.costs.state_bytes import KEY_AND_TIME_BYTES, state_bytes
+from tidegate.costs.structures import INDEX_NAMES, SERVES, pairs, read_letters
+from tidegate.costs.weights import Weights
+from tidegate.costs.workload import Workload
 from tidegate.spec import TidegateError
 
 _SAME = 1e-12

@@ -8,32 +8,21 @@ from __future__ import annotations
 
 import json
 import math
-import platform
 from collections.abc import Mapping
 from dataclasses import asdict, fields
 from pathlib import Path
 from typing import Any
 
 from tidegate.compiled.places import cache_folder
-from tidegate.planner.structures import LETTERS
-from tidegate.planner.weights import PAPER, Weights
+from tidegate.compiled.processor import cpu_name
+from tidegate.costs.structures import LETTERS
+from tidegate.costs.weights import PAPER, Weights
 from tidegate.spec import TidegateError
 from tidegate.spec.units import nearest_hint
 
 FILE = "weights.json"
 _BY_LETTER = ("search", "update", "per_search", "per_update", "per_match")
 _CALIBRATE = "run: tidegate plan --calibrate"
-
-
-def cpu_name() -> str:
-    """What the system calls this CPU."""
-    try:
-        for line in Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines():
-            if line.startswith("model name"):
-                return line.partition(":")[2].strip()
-    except OSError:
-        pass
-    return platform.processor() or platform.machine()
 
 
 def weights_file() -> Path | None:

@@ -1,0 +1,79 @@
+"""A join on Spark says its recall: in the metrics, after a restart, to Prometheus, on a page."""
+
+from __future__ import annotations
+
+import json
+import urllib.request
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from spark.feeds import EPOCH, SECOND, Feed
+
+from tidegate.spark import metrics, watch, window_join
+from tidegate.spec import TidegateError
+
+JOIN = {"on": "k", "time": "ts", "within": "100 s"}
+
+
+def batches(seed: int, count: int = 6, rows: int = 1500) -> list[pa.Table]:
+    rng = np.random.default_rng(seed)
+    return [
+        pa.table(
+            {
+                "k": rng.zipf(1.6, rows) % 200,
+                "ts": pa.array(
+                    np.sort((EPOCH + 100 * n + rng.random(rows) * 100) * SECOND).astype(np.int64),
+                    pa.timestamp("us", "UTC"),
+                ),
+                "id": np.arange(rows) + n * rows,
+            }
+        )
+        for n in range(count)
+    ]
+
+
+def test_recall_in_the_metrics(feed: Feed) -> None:
+    tables = {name: batches(seed) for seed, name in enumerate(("left", "right"))}
+    for name, parts in tables.items():
+        feed.write(name, parts[:3])
+    limited = {**JOIN, "memory": 700, "policy": "prob", "sentinel": 0.1, "seed": 4}
+
+    def joined(**options: object) -> object:
+        sides = (feed.stream(name).withWatermark("ts", "0 seconds") for name in tables)
+        return window_join(*sides, **options)
+
+    before = metrics(feed.run(joined(**limited), "small").query).total
+    for name, parts in tables.items():
+        feed.write(name, parts[3:], first=3)
+    run = feed.run(joined(**limited), "small")
+    exact = feed.run(joined(**JOIN), "exact")
+    found = metrics(run.query)
+    recall = len(run.rows) / len(exact.rows)
+    total = found.total
+    assert total["rows_out"] == len(run.rows) < len(exact.rows)
+    assert total["recall_low"] <= recall <= total["recall_high"]
+    assert total["recall_high"] - total["recall_low"] < 0.5
+    assert total["memory_rows_peak"] <= 700
+    assert total["sentinel_exact"] > before["sentinel_exact"] > 0
+    assert 'bucket="all"} 0.' in next(
+        line for line in found.prometheus().splitlines() if line.startswith("tidegate_recall{")
+    )
+    page = watch(run.query, memory=700)
+    try:
+        with urllib.request.urlopen(page.url + "numbers.json", timeout=60) as answer:
+            shown = json.loads(answer.read())
+    finally:
+        page.close()
+    assert shown["samples"][-1]["recall"] == total["recall"]
+    assert shown["budget"] == 700
+    assert shown["done"]
+    assert shown["hot_keys"]
+
+
+def test_too_little_for_a_sentinel_in_each_bucket(feed: Feed) -> None:
+    for name in ("left", "right"):
+        feed.write(name, batches(1, 1))
+    sides = (feed.stream(name).withWatermark("ts", "0 seconds") for name in ("left", "right"))
+    with pytest.raises(TidegateError, match="say nothing"):
+        window_join(*sides, **JOIN, memory=300, sentinel=0.02)

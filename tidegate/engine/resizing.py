@@ -1,0 +1,194 @@
+"""An engine goes on with another budget.
+
+Law: when `resize` returns, the engine retains no more than the new budget allows, and it is what
+an engine under the new budget would restore from its snapshot. A smaller budget sheds at once, by
+the policy; a larger one is room. What was learned stays, as far as the new budget has room for it.
+
+The state is written down and read back under the new spec (as in a restore), since arrays, the log
+of counts and the table of rare keys are sized by the budget. Tuples are shed before that, so that
+the new arrays need not hold them.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from tidegate.driver import admission
+from tidegate.engine.snapshot import MONITOR, SLOT, UNUSED_KIND, Saved
+from tidegate.estimators import frequency
+from tidegate.shed.shed_records import Shed
+from tidegate.spec import JoinSpec, TidegateError
+from tidegate.state import arrays, byte_budget, shed_arrays
+from tidegate.state.join_state import Output, State
+from tidegate.state.settings import capacities
+from tidegate.windows.lifetime import ORDINARY
+
+TRY_LESS = 0.8  # of the memory, when arrays came out larger than expected
+
+
+def resized_spec(spec: JoinSpec, memory: int | str) -> JoinSpec:
+    """The same join under another budget, which must be of the same kind."""
+    if spec.memory is None:
+        raise TidegateError(
+            "this join has no budget that could change; give its spec a memory, such as "
+            "memory='200 MB'"
+        )
+    if spec.sentinel is not None:
+        raise TidegateError(
+            f"sentinel {spec.sentinel!r} holds a fixed part of the memory, so the memory cannot "
+            "change so far; give sentinel=None"
+        )
+    if isinstance(memory, str) != isinstance(spec.memory, str):
+        unit = "tuples, such as 1000" if spec.memory_bytes is None else "bytes, such as '200 MB'"
+        raise TidegateError(f"memory {memory!r} is not in the unit of this join; give {unit}")
+    if spec.split_rows is not None and memory != spec.memory:
+        raise TidegateError(
+            f"split {spec.split!r} fixes the tuples of each stream, so memory cannot change; give "
+            "shares that sum to 1.0, or 'auto'"
+        )
+    return spec.replace(memory=memory)
+
+
+# --- shedding ----------------------------------------------------------------------------
+
+
+def crowded_by_monitors(shed: Shed, limits: NDArray[np.float64]) -> NDArray[np.int64]:
+    """The streams that have more monitors than a smaller budget lets them have."""
+    watch = shed.curve.watch
+    return np.flatnonzero((watch.alive > np.maximum(1.0, limits)) & (limits < watch.limit))
+
+
+def without_monitors(saved: Saved, streams: NDArray[np.int64]) -> Saved:
+    """The same, but the monitors of some streams are ordinary members; their lives count for
+    nothing. Nobody else has to make room for them then."""
+    assert saved.learned is not None
+    names, tables = list(saved.schemas), list(saved.tables)
+    for stream in streams:
+        at = names.index(saved.spec.streams[stream])
+        place = tables[at].schema.get_field_index(MONITOR)
+        ordinary = pa.array(np.full(len(tables[at]), ORDINARY, np.int32))
+        tables[at] = tables[at].set_column(place, MONITOR, ordinary)
+    learned = {row["name"]: row for row in saved.learned.to_pylist()}
+    for name in ("curve.busy", "watch.alive"):
+        numbers = _read(learned, name).reshape(len(saved.spec.streams), -1).copy()
+        numbers[streams] = 0
+        _write(learned, name, numbers)
+    return saved._replace(tables=tables, learned=_table(learned, saved))
+
+
+def shed_tuples(spec: JoinSpec, state: State, shed: Shed, output: Output) -> None:
+    """Evict by the policy until a budget in tuples is kept."""
+    state.accounts.capacity = capacities(spec, spec.memory_rows)
+    admission.trim(state, shed, output)
+
+
+def shed_bytes(
+    spec: JoinSpec, state: State, shed: Shed, output: Output, fixed: int, part: float
+) -> None:
+    """The same for a budget in bytes, of which `fixed` go to arrays that hold no tuples.
+
+    Accounts are charged with payload alone, so each round takes as much of it as the slots would
+    take; sizes differ, so one round may not be enough.
+    """
+    assert spec.memory_bytes is not None
+    each = arrays.slot_bytes(state) + shed_arrays.slot_bytes(shed)
+    room = part * (spec.memory_bytes - fixed)
+    while (alive := int(state.pool[0].alive)) > 0:
+        used = int(state.accounts.used.sum())
+        if used + alive * each <= room:
+            break
+        wanted = int(max(0.0, room) * used / (used + alive * each))
+        state.accounts.capacity = capacities(spec, min(wanted, used - 1))
+        admission.trim(state, shed, output)
+
+
+def fixed_bytes(state: State, shed: Shed, saved_shed: Shed) -> int:
+    """Bytes of an empty engine but for its slots, with rare keys as the old one has them."""
+    each = arrays.slot_bytes(state) + shed_arrays.slot_bytes(shed)
+    book = shed.frequency
+    lines = min(len(saved_shed.frequency.marks), int(book.book[0].most_rare))
+    more = max(0, lines - len(book.marks)) * (4 + 2 * book.tallies.shape[1])
+    return byte_budget.held(state, shed) - len(state.slots) * each + more
+
+
+# --- what is written down ----------------------------------------------------------------
+
+
+def fitted(saved: Saved, spec: JoinSpec, shed: Shed) -> Saved:
+    """A snapshot as the spec with another budget, whose empty `shed` is given, can read it."""
+    assert saved.learned is not None
+    slots = np.sort(np.concatenate([_slots_of(table) for table in saved.tables] or [_NO_SLOTS]))
+    tables = [_renumbered(table, slots) for table in saved.tables]
+    saved.records["pool"][0]["closed_until"] = 0
+    learned = {row["name"]: row for row in saved.learned.to_pylist()}
+    for name in ("exposed.slot", "sampled.slot"):
+        if name in learned:
+            _write(learned, name, np.arange(len(slots)))
+    if "rare.marks" in learned:
+        _cut_log(learned, shed.frequency.log.shape[1], int(saved.records["gate"][0]["clock"]))
+        _cut_rare(learned, int(shed.frequency.book[0].most_rare))
+    return saved._replace(
+        spec=spec,
+        tables=tables,
+        capacity=len(slots),
+        unused=np.zeros(0, UNUSED_KIND),
+        learned=_table(learned, saved),
+    )
+
+
+_NO_SLOTS = np.zeros(0, np.int64)
+
+
+def _slots_of(table: pa.Table) -> NDArray[np.int64]:
+    return table.column(SLOT).to_numpy().astype(np.int64)
+
+
+def _renumbered(table: pa.Table, slots: NDArray[np.int64]) -> pa.Table:
+    """Slots numbered without gaps, in the order they had."""
+    numbers = np.searchsorted(slots, _slots_of(table)).astype(np.int32)
+    return table.set_column(table.schema.get_field_index(SLOT), SLOT, pa.array(numbers))
+
+
+def _table(learned: dict[str, Any], saved: Saved) -> pa.Table:
+    assert saved.learned is not None
+    return pa.Table.from_pylist(list(learned.values()), saved.learned.schema)
+
+
+def _read(learned: dict[str, Any], name: str) -> NDArray[Any]:
+    return np.frombuffer(learned[name]["data"], np.dtype(learned[name]["kind"]))
+
+
+def _write(learned: dict[str, Any], name: str, values: NDArray[Any]) -> None:
+    learned[name]["data"] = values.astype(np.dtype(learned[name]["kind"])).tobytes()
+
+
+def _cut_log(learned: dict[str, Any], lines: int, clock: int) -> None:
+    """A log that is longer than the new one is given up: counts go on as a sketch."""
+    logs = [name for name in learned if name.startswith("log.")]
+    is_counted = _read(learned, "rule.statistics")[0] == frequency.WINDOW
+    if not is_counted or all(len(_read(learned, name)) <= lines for name in logs):
+        return
+    for name in logs:
+        learned[name]["data"] = b""
+    for name in ("rule.statistics", "book.statistics"):
+        _write(learned, name, np.array([frequency.SKETCHED]))
+    _write(learned, "rule.faded", np.array([clock]))
+    _write(learned, "rule.quiet", np.array([0]))
+
+
+def _cut_rare(learned: dict[str, Any], most: int) -> None:
+    """Of rare keys that do not fit, those with the smallest counts are forgotten."""
+    marks, lines = _read(learned, "rare.marks"), int(_read(learned, "rare.lines")[0])
+    if lines <= max(2, most):  # the smallest table has two
+        return
+    tallies = _read(learned, "rare.tallies")
+    tallies = tallies.reshape(len(marks), tallies.size // max(1, len(marks)))
+    largest = tallies.max(axis=1, initial=0).astype(np.int64)
+    kept = np.sort(np.lexsort((marks, -largest))[: 3 * most // 4])
+    _write(learned, "rare.marks", marks[kept])
+    _write(learned, "rare.tallies", tallies[kept].ravel())
+    _write(learned, "rare.lines", np.array([most]))
