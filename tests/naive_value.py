@@ -178,6 +178,20 @@ class Shadow:
 class ValueJoin(WatchedJoin):
     one_in = 48
 
+    @property
+    def by_key(self) -> bool:
+        """Do tuples meet iff their keys are equal? Then there are shadows instead of monitors."""
+        return all(isinstance(predicate, Equal) for predicate in self.spec.predicates)
+
+    def limit(self, stream: int) -> float:
+        return 0.0 if self.by_key else super().limit(stream)
+
+    def resize(self, memory: int) -> None:
+        """The tests have few enough tuples for all of their shadows under any budget."""
+        self.room = shadows.room_for(memory)
+        assert all(len(each) <= self.room for each in self.shadows)
+        super().resize(memory)
+
     def __init__(self, spec: JoinSpec, nanoseconds: int = 1) -> None:
         super().__init__(spec, nanoseconds)
         self.keys = FadingCounts()
@@ -189,13 +203,9 @@ class ValueJoin(WatchedJoin):
         self.every = 1  # one slot in so many is studied
         while int(spec.memory_rows or 0) // self.every > match_rate.STUDIED:
             self.every *= 2
-        self.by_key = all(isinstance(predicate, Equal) for predicate in spec.predicates)
-        if self.by_key:
-            for monitors in self.monitors:
-                monitors.limit = 0.0
         self.shadows: list[list[Shadow]] = [[], []]
         self.shadow_every = [1, 1]
-        self.room = max(shadows.FEWEST, min(shadows.MOST, int(spec.memory_rows or 0)))
+        self.room = shadows.room_for(int(spec.memory_rows or 0))
         self.slots: dict[int, int] = {}  # by order of arrival
         self.unused: list[int] = []  # slots that were left; the last one is taken first
         self.importances = Importances(spec.output_importance)

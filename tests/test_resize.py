@@ -175,6 +175,18 @@ def test_rare_keys_that_do_not_fit_are_forgotten() -> None:
     assert np.frombuffer(learned["rare.lines"]["data"], "<i8").tolist() == [4]
 
 
+def test_shadows_that_do_not_fit_are_thinned_out() -> None:
+    draws = np.arange(8, dtype="<u4")
+    learned = {
+        "shadows.every": {"kind": "<i8", "data": np.array([1], "<i8").tobytes()},
+        "shadows.0.draw": {"kind": "<u4", "data": draws.tobytes()},
+        "shadows.0.mark": {"kind": "<u4", "data": (draws + 10).tobytes()},
+    }
+    resizing._cut_shadows(learned, 3)
+    assert np.frombuffer(learned["shadows.every"]["data"], "<i8").tolist() == [4]
+    assert np.frombuffer(learned["shadows.0.mark"]["data"], "<u4").tolist() == [10, 14]
+
+
 def test_refusals() -> None:
     table = pa.table({"ts": [1, 2], "k1": [1, 2]})
     engine = tg.JoinEngine(SPEC)

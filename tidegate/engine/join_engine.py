@@ -456,7 +456,7 @@ class JoinEngine(RunningJoin):
             crowded = resizing.crowded_by_monitors(self._shed, fresh._shed.curve.watch.limit)
             if len(crowded):
                 same = self._empty(self.spec)
-                same._refill(resizing.without_monitors(self._saved(), crowded))
+                same._refill(resizing.without_monitors(self._saved(), crowded, self._shed))
                 self._become(same)
             part = 1.0
             while not self._resized_into(fresh, part):

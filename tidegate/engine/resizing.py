@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from tidegate.driver import admission
 from tidegate.engine.snapshot import MONITOR, SLOT, UNUSED_KIND, Saved
-from tidegate.estimators import frequency
+from tidegate.estimators import frequency, match_rate
 from tidegate.shed.shed_records import Shed
 from tidegate.spec import JoinSpec, TidegateError
 from tidegate.state import arrays, byte_budget, shed_arrays
@@ -63,7 +63,7 @@ def crowded_by_monitors(shed: Shed, limits: NDArray[np.float64]) -> NDArray[np.i
     return np.flatnonzero((watch.alive > most) & (limits < watch.limit))
 
 
-def without_monitors(saved: Saved, streams: NDArray[np.int64]) -> Saved:
+def without_monitors(saved: Saved, streams: NDArray[np.int64], shed: Shed) -> Saved:
     """The same, but the monitors of some streams are ordinary members; their lives count for
     nothing. Nobody else has to make room for them then."""
     assert saved.learned is not None
@@ -74,6 +74,7 @@ def without_monitors(saved: Saved, streams: NDArray[np.int64]) -> Saved:
         ordinary = pa.array(np.full(len(tables[at]), ORDINARY, np.int32))
         tables[at] = tables[at].set_column(place, MONITOR, ordinary)
     learned = {row["name"]: row for row in saved.learned.to_pylist()}
+    _expose_all(learned, saved, shed, np.sort(_all_slots(saved)))
     for name in ("curve.busy", "watch.alive"):
         numbers = _read(learned, name).reshape(len(saved.spec.streams), -1).copy()
         numbers[streams] = 0
@@ -122,13 +123,15 @@ def fixed_bytes(state: State, shed: Shed, saved_shed: Shed) -> int:
 def fitted(saved: Saved, spec: JoinSpec, shed: Shed) -> Saved:
     """A snapshot as the spec with another budget, whose empty `shed` is given, can read it."""
     assert saved.learned is not None
-    slots = np.sort(np.concatenate([_slots_of(table) for table in saved.tables] or [_NO_SLOTS]))
+    slots = np.sort(_all_slots(saved))
     tables = [_renumbered(table, slots) for table in saved.tables]
     saved.records["pool"][0]["closed_until"] = 0
     learned = {row["name"]: row for row in saved.learned.to_pylist()}
-    for name in ("exposed.slot", "sampled.slot"):
-        if name in learned:
-            _write(learned, name, np.arange(len(slots)))
+    _expose_all(learned, saved, shed, np.arange(len(slots)))
+    if "sampled.slot" in learned:
+        _write(learned, "sampled.slot", np.arange(len(slots)))
+    if "shadows.every" in learned:
+        _cut_shadows(learned, shed.shadows.shadow.shape[1])
     if "rare.marks" in learned:
         _cut_log(learned, shed.frequency.log.shape[1], int(saved.records["gate"][0]["clock"]))
         _cut_rare(learned, int(shed.frequency.book[0].most_rare))
@@ -142,6 +145,10 @@ def fitted(saved: Saved, spec: JoinSpec, shed: Shed) -> Saved:
 
 
 _NO_SLOTS = np.zeros(0, np.int64)
+
+
+def _all_slots(saved: Saved) -> NDArray[np.int64]:
+    return np.concatenate([_slots_of(table) for table in saved.tables] or [_NO_SLOTS])
 
 
 def _slots_of(table: pa.Table) -> NDArray[np.int64]:
@@ -165,6 +172,53 @@ def _read(learned: dict[str, Any], name: str) -> NDArray[Any]:
 
 def _write(learned: dict[str, Any], name: str, values: NDArray[Any]) -> None:
     learned[name]["data"] = values.astype(np.dtype(learned[name]["kind"])).tobytes()
+
+
+def _expose_all(
+    learned: dict[str, Any], saved: Saved, shed: Shed, numbers: NDArray[np.int64]
+) -> None:
+    """Up to where the trials of members are counted, for all of them, under new numbers.
+
+    Which of them VALUE studies follows from slots and monitors, so others may be studied now; the
+    trials of those begin now.
+    """
+    if "exposed.slot" not in learned:
+        return
+    names = list(saved.schemas)
+    streams = [saved.spec.streams.index(name) for name in names]
+    held = [_slots_of(table) for table in saved.tables]
+    slots = np.concatenate([*held, _NO_SLOTS])
+    stream = np.repeat(np.array(streams, np.int64), [len(each) for each in held])
+    stream, slots = stream[np.argsort(slots)], np.sort(slots)
+    known = np.searchsorted(slots, _read(learned, "exposed.slot"))
+    now = int(_read(learned, "rates.clock")[match_rate.NOW]) >> int(
+        shed.rates.span[match_rate.SHIFT]
+    )
+    fresh = {
+        "moment": np.full(len(slots), now & 0x7FFFFFFF),
+        "seen": _read(learned, "queues.seen")[1 - stream] & 0xFFFFFFFF,
+        "aged": _read(learned, "queues.now")[stream],
+    }
+    for name, values in fresh.items():
+        if f"exposed.{name}" in learned:
+            values = values.astype(np.int64)
+            values[known] = _read(learned, f"exposed.{name}")
+            _write(learned, f"exposed.{name}", values)
+    _write(learned, "exposed.slot", numbers)
+
+
+def _cut_shadows(learned: dict[str, Any], room: int) -> None:
+    """Of shadows that are too many every other one is dropped, as the engine does."""
+    every = _read(learned, "shadows.every").copy()
+    for stream in range(len(every)):
+        draws = _read(learned, f"shadows.{stream}.draw").astype(np.int64)
+        stays = np.ones(len(draws), np.bool_)
+        while stays.sum() > room and every[stream] < 2**31:
+            every[stream] *= 2
+            stays = draws & (every[stream] - 1) == 0
+        for name in [name for name in learned if name.startswith(f"shadows.{stream}.")]:
+            _write(learned, name, _read(learned, name)[stays][-room:])
+    _write(learned, "shadows.every", every)
 
 
 def _cut_log(learned: dict[str, Any], lines: int, clock: int) -> None:
