@@ -26,7 +26,7 @@ from tidegate.spec.units import Window
 
 _NUMBERS = ("tinyint", "smallint", "int", "bigint", "float", "double", "decimal", "boolean")
 _PART, _TAG, _STRETCH = "_tidegate_part_", "_tidegate_tag", "_tidegate_stretch"
-_ENTRY = "_tidegate_entry"
+_ENTRY, _BITS = "_tidegate_entry", "_tidegate_bits"
 
 
 def estimate_frame(
@@ -51,11 +51,13 @@ def estimate_frame(
     keys = [f.col(_quoted(name)) for name in groups]
     if stretch is not None:
         keys.append(_stretch_of(frame, stretch, times))
+    parts = sums.row_parts(weight, number, _exploded(), _where)
     by_cluster = (
         frame.where(is_counted)
-        .withColumn(_ENTRY, f.explode(_entries(weight, number)))
+        .withColumn(_BITS, _bits(weight))
+        .withColumn(_ENTRY, f.explode(_entries(weight, f.col(_BITS))))
         .groupBy(*keys, f.col(f"{_ENTRY}.key").alias(_TAG))
-        .agg(*[f.sum(f"{_ENTRY}.{name}").alias(_PART + name) for name in sums.PARTS])
+        .agg(*[f.sum(p).alias(_PART + name) for name, p in zip(sums.PARTS, parts, strict=True)])
     )
     part = {name: f.col(_PART + name) for name in sums.PARTS}
     terms = sums.cluster_terms(part, f.col(_TAG), f.floor, _where)
@@ -102,19 +104,37 @@ def _check(
         )
 
 
-def _entries(weight: Any, number: Any) -> Any:
-    """What a row adds to its clusters, an array of structs; see `sample.tags`."""
+def _bits(weight: Any) -> Any:
+    """The bits of a weight's significand; a column of its own, because entries ask for it often."""
     from pyspark.sql import functions as f
 
     power = f.pow(f.lit(2.0), f.floor(f.log2(weight)))
     power = f.when(power > weight, power / 2.0).otherwise(power)  # a logarithm may be a bit off
     power = f.when(power * 2.0 <= weight, power * 2.0).otherwise(power)
+    return tags.bits_of(weight / power)
+
+
+def _entries(weight: Any, bits: Any) -> Any:
+    """The entries of a row, an array of structs; see `sample.tags`."""
+    from pyspark.sql import functions as f
+
     found = []
-    for entry in tags.entries(weight, tags.bits_of(weight / power), f.floor, _where):
-        parts = sums.row_parts(weight, number, entry, _where)
-        named = [part.alias(name) for name, part in zip(sums.PARTS, parts, strict=True)]
-        found.append(f.when(entry.present, f.struct(entry.key.alias("key"), *named)))
+    for entry in tags.entries(weight, bits, f.floor, _where):
+        sign = entry.sign if hasattr(entry.sign, "alias") else f.lit(entry.sign)
+        columns = {"key": entry.key, "sign": sign, "factor": entry.factor, "main": entry.main}
+        named = [column.alias(name) for name, column in columns.items()]
+        found.append(f.when(entry.present, f.struct(*named)))
     return f.filter(f.array(*found), lambda entry: entry.isNotNull())
+
+
+def _exploded() -> tags.Entry:
+    """An entry in a row of its own."""
+    from pyspark.sql import functions as f
+
+    key, sign, factor, main = (
+        f.col(f"{_ENTRY}.{name}") for name in ("key", "sign", "factor", "main")
+    )
+    return tags.Entry(key, sign, factor, order=0, present=True, main=main)
 
 
 def _where(condition: Any, one: Any, other: Any) -> Any:
