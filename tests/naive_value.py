@@ -63,7 +63,8 @@ class WatchedJoin(ShedJoin):
         for stream, monitors in enumerate(self.monitors):
             before, monitors.limit = monitors.limit, self.limit(stream)
             own = [a for a in self.alive_of(stream) if a.taken in self.lives]
-            if len(own) > max(1.0, monitors.limit) and monitors.limit < before:
+            most = max(1.0, monitors.limit) if monitors.limit > 0 else 0.0
+            if len(own) > most and monitors.limit < before:
                 for arrival in own:
                     monitors.end(self.lives.pop(arrival.taken), False)
         super().resize(memory)

@@ -37,6 +37,7 @@ from pools import (
 )
 
 import tidegate as tg
+from tidegate.engine.sample_checks import check_sample
 
 STREAMS = ("left", "right")
 
@@ -51,6 +52,15 @@ def with_marks(policies: Iterable[str]) -> list[Any]:
     """Policies as parameters of a test; those of rare types run as plain Python too."""
     nojit = pytest.mark.nojit
     return [pytest.param(p, marks=nojit) if p in RARE_POLICIES else p for p in policies]
+
+
+def is_hopeless(spec: tg.JoinSpec) -> bool:
+    """Is it a sample that has no memory for some results? Such joins are refused."""
+    try:
+        check_sample(spec)
+    except tg.TidegateError:
+        return True
+    return False
 
 
 @st.composite

@@ -22,9 +22,9 @@ from contracts import (
     check_subset,
     replay,
 )
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
-from strategies import RULES, cases, cases_for, with_marks
+from strategies import RULES, cases, cases_for, is_hopeless, with_marks
 
 import tidegate as tg
 from tidegate.shed.recipes import recipe_of
@@ -60,7 +60,9 @@ def shedding(draw: st.DrawFn, policy: str, ordered: bool = False) -> Case:
     if split == "shares":
         given = {"left": 0.25, "right": 0.75}
     seed = draw(st.integers(0, 3))
-    return case.with_spec(memory=total, split=given, policy=policy, seed=seed)
+    shed = case.with_spec(memory=total, split=given, policy=policy, seed=seed)
+    assume(not is_hopeless(shed.spec))
+    return shed
 
 
 @every_policy

@@ -38,7 +38,7 @@ def test_python_blocks() -> None:
     assert [tuple(row.values()) for row in rows] == [(7, 1, 3), (7, 2, 3), (8, 4, 9)]
     assert out.num_rows == 3  # type: ignore[attr-defined]
     assert kept.stats["rows_out"] == 2  # type: ignore[attr-defined]
-    assert kept.stats["evicted"] == 3  # type: ignore[attr-defined]
+    assert kept.stats["evicted"] == 2  # type: ignore[attr-defined]
     throttled = names["throttled"].stats  # type: ignore[attr-defined]
     assert (throttled["comparisons"], throttled["skipped_comparisons"]) == (2, 1)
     import tidegate as tg

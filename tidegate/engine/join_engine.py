@@ -8,10 +8,8 @@ rows in = alive + expired + evicted + refused + too late + rejected.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
-from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -21,49 +19,27 @@ from numpy.typing import NDArray
 
 from tidegate.binding.batching import arrivals_of, by_time, kept_rows, select
 from tidegate.binding.binding import Binding, Encoded
-from tidegate.binding.spec_records import INVERTED
 from tidegate.columns.intake import to_arrow
-from tidegate.columns.payload import Payload
 from tidegate.columns.storage import declared, empty_table
 from tidegate.compiled.scratch import Scratch, borrowed
-from tidegate.driver import admission, arrival, in_order, in_order_many, instant, leaving
 from tidegate.engine import resizing, snapshot, snapshot_checks
+from tidegate.engine.accounting import stats_of
 from tidegate.engine.examples import row_of
 from tidegate.engine.guard import Call, Guard
-from tidegate.engine.indexing import IndexWatch, is_open
 from tidegate.engine.probes import probe_of
-from tidegate.engine.replay import replay
-from tidegate.engine.results import Results
+from tidegate.engine.running import RunningJoin
 from tidegate.engine.sample_checks import check_sample
-from tidegate.engine.searching import shares_of, with_search
+from tidegate.engine.searching import with_search
 from tidegate.engine.snapshot import Saved
-from tidegate.engine.throttling import check_cpu, check_fuel, fuel_of, is_fuel, throttle_stats
-from tidegate.estimators import frequency
-from tidegate.estimators.importance import of_ones
+from tidegate.engine.throttling import check_cpu, check_fuel, is_fuel
 from tidegate.loss import ledger as ledgers
 from tidegate.loss import saved_sentinel, sentinel
-from tidegate.loss.ledger import Ledger
-from tidegate.loss.sentinel import Sentinel
 from tidegate.shed import recipes
-from tidegate.shed.shed_records import BY_AGE
-from tidegate.spec import Equal, JoinSpec, TidegateError
-from tidegate.state import arrays, byte_budget, join_state, shed_arrays, throttle_arrays
-from tidegate.state.join_state import (
-    ALL_AGES,
-    DEPARTURES,
-    NOTHING_FOUND,
-    RESULTS,
-    Many,
-    Output,
-    Work,
-)
-from tidegate.state.settings import slot_limit, state_of
-from tidegate.state.shed_arrays import shed_of
+from tidegate.spec import JoinSpec, TidegateError
+from tidegate.state import arrays, byte_budget
 from tidegate.windows.arrivals import Arrivals
 
 EXAMPLES_KEPT = 3
-# How much dead payload is kept, of that alive: in an exact join, and under a budget in tuples.
-SLACK, SLACK_IN_TUPLES = 1 / 2, 1 / 3
 
 
 def check_supported(spec: JoinSpec) -> None:
@@ -76,7 +52,7 @@ def check_supported(spec: JoinSpec) -> None:
     recipes.recipe_of(spec.policy_choice, len(spec.streams))
 
 
-class JoinEngine:
+class JoinEngine(RunningJoin):
     """A window join that is fed push by push.
 
     Parameters
@@ -118,22 +94,12 @@ class JoinEngine:
         check_supported(spec)
         if ledger is not None:
             ledgers.check(spec)
-        self._ledger = None if ledger is None else Ledger(ledger, spec)
-        self._probe = probe_of(probe, spec.streams)
-        self.spec = spec
-        self._own = sentinel.join_part(spec)  # what the sentinel leaves
-        self._schemas: list[pa.Schema | None] = [None] * len(spec.streams)
-        self._payloads: list[Payload | None] = [None] * len(spec.streams)
+        super().__init__(spec, probe_of(probe, spec.streams), ledger)
+        self._schemas = [None] * len(spec.streams)
         self._rows_in = [0] * len(spec.streams)
         self._rejected: list[Counter[str]] = [Counter() for _ in spec.streams]
         self._examples: list[dict[str, Any]] = []
         self._bytes_peak = 0
-        # Which arrays were weighed last, and their bytes.
-        self._weighed: tuple[Any, Any, bool] | None = None
-        self._searches = shares_of(spec)
-        self._index_watch = IndexWatch(spec) if is_open(spec) else None
-        self._arrays_bytes = 0
-        self._fuel = fuel_of(spec)
         self._guard = Guard()
         for name, schema in _by_name(schemas or {}, "schemas").items():
             stream = self._stream(name)
@@ -144,34 +110,6 @@ class JoinEngine:
                 )
             self._schemas[stream] = declared(schema, name)
         self._start(Binding(spec, list(self._schemas)))
-
-    def _start(self, binding: Binding) -> None:
-        """An empty join under a binding."""
-        self._binding = binding
-        self._schemas = list(binding.schemas)
-        self._payloads = [
-            None if schema is None else self._store(schema) for schema in self._schemas
-        ]
-        self._state = state_of(self._own, binding)
-        if self._fuel is not None:
-            self._set_fuel(self._fuel)
-        self._results = Results(binding, self._payloads)
-        self._disorder = [0] * len(self.spec.streams)  # the largest of all pushes
-        self._shed = shed_of(self._own, binding, self._state)
-        if self._state.gate[0].by_bytes and self._shed is not None:
-            byte_budget.check(self._own, self._state, self._shed)
-        self._sentinel = None if self.spec.sentinel is None else Sentinel(self.spec, self._state)
-        self._count_arrays()
-        self._report_departures()
-
-    def _report_departures(self) -> None:
-        self._state.gate[0].reports_left = self._ledger is not None
-
-    def _store(self, schema: pa.Schema) -> Payload:
-        """Dead payload costs rows under a budget in bytes; elsewhere moving it costs time."""
-        if self.spec.memory_bytes is not None:
-            return Payload(schema, is_tight=True)
-        return Payload(schema, slack=SLACK if self.spec.memory is None else SLACK_IN_TUPLES)
 
     # --- pushing --------------------------------------------------------------------------
 
@@ -344,22 +282,6 @@ class JoinEngine:
                     "nothing of this push was taken; bad_rows='count' drops and counts such rows"
                 )
 
-    def _set_watermark(self, moment: int, output: Output) -> None:
-        self._state = state = arrays.with_late(self._state)
-        if not state.pool[0].tracked:
-            arrays.start_tracking(state)
-        state.gate[0].external = 1
-        self._count_arrays()
-        state.gate[0].watermark = max(int(state.gate[0].watermark), moment)
-        leaving.expire_now(state, self._shed, output)
-        self._departures(output)
-
-    def _set_fuel(self, per_second: float) -> None:
-        """Grant so many comparisons per second of event time from now on."""
-        assert self._state.throttle is not None
-        self._fuel = per_second
-        throttle_arrays.set_fuel(self._state.throttle, self._binding, per_second)
-
     def _arrivals(
         self, given: Mapping[int, pa.Table], encoded: Mapping[int, Encoded], scratch: Scratch
     ) -> Arrivals | None:
@@ -407,192 +329,6 @@ class JoinEngine:
                 name = self.spec.streams[stream]
                 self._examples.append({"stream": name, "reason": reason, "row": example})
 
-    # --- running --------------------------------------------------------------------------
-
-    def _run(self, arrivals: Arrivals, scratch: Scratch) -> Iterator[pa.Table]:
-        if self._state.throttle is not None:
-            span = throttle_arrays.span_of(self._state, arrivals.time)
-            self._state = throttle_arrays.with_room(self._state, *span)
-        work, many = self._work(arrivals, scratch), self._many()
-        output = self._room(scratch)
-        drive = self._driver()
-        if self._state.gate[0].order + len(arrivals.time) > arrays.MOST_ORDERS:
-            if self._ledger is not None:
-                self._ledger.renumbered(self._state)
-            shed_arrays.renumber(self._shed, self._state)
-        if self._ledger is not None:
-            self._ledger.begin(arrivals, self._state, self._payloads, self._binding)
-        if self._sentinel is not None:
-            ends = [0 if payload is None else payload.end for payload in self._payloads]
-            self._sentinel.watch(arrivals, self._state, ends)
-        need = -1
-        while need != admission.DONE:
-            need = int(drive(self._state, self._shed, arrivals, work, many, output))
-            self._binding.raise_failures()
-            if need not in (admission.DONE, admission.NEED_OUTPUT):
-                self._weighed = None  # or the arrays that grow would be held twice
-            if need == admission.NEED_SLOTS:
-                self._grow_slots(int((arrivals.end - work.cursor).sum()))
-                work, many = work._replace(**self._candidates()), self._many()
-                if self._ledger is not None:
-                    self._departures(output)
-                    output = self._ledger.room(output, self._state)
-            elif need == admission.NEED_NODES:
-                self._state = arrays.with_more_nodes(self._state)
-                self._count_arrays()
-            elif need == admission.NEED_PLACES:
-                self._share_out_places()
-            elif need == admission.NEED_RARE and self._shed is not None:
-                self._shed = shed_arrays.with_more_rare(self._shed)
-                self._fit_budget(output)
-            elif need == admission.NEED_ARENA:
-                self._state = arrays.with_tidy_arena(self._state, _largest_set(arrivals))
-                self._count_arrays()
-            else:
-                self._departures(output)
-                if output.filled[RESULTS]:
-                    if self._sentinel is not None:
-                        self._sentinel.credit(output)
-                    yield from self._results.drain(output, self._state.gate[0])
-        if self._sentinel is not None:
-            self._sentinel.close(self._state)
-
-    def _room(self, scratch: Scratch) -> Output:
-        """Where a driver writes results, and departures if the join has a ledger."""
-        output = self._results.room(scratch)
-        return output if self._ledger is None else self._ledger.room(output, self._state)
-
-    def _departures(self, output: Output) -> None:
-        """Take note of the tuples that left, where the join reports them."""
-        if self._ledger is not None:
-            self._ledger.take(output, self._payloads, self._binding)
-        output.filled[DEPARTURES] = 0
-
-    def _grow_slots(self, ahead: int) -> None:
-        """Make room for more tuples; under a budget in bytes, as far as it reaches."""
-        state, shed = self._state, self._shed
-        by_bytes = bool(state.gate[0].by_bytes)
-        capacity: int | None = None
-        if by_bytes and shed is not None:
-            capacity = byte_budget.larger_capacity(self._own, state, shed)
-        if capacity is None and by_bytes and self.spec.ties == "arrival":
-            # Asked again when as many have come as there are slots: rows may be smaller then.
-            state.pool[0].closed_until = state.gate[0].order + len(state.slots)
-            return
-        if capacity is None:
-            # Under ties="instant" the tuples of an instant need slots before they are admitted.
-            capacity = arrays.larger_capacity(state, ahead, slot_limit(self._own))
-        self._state = arrays.with_more_slots(state, capacity)
-        if shed is not None:
-            self._shed = shed_arrays.with_more_slots(shed, self._state)
-        self._count_arrays()
-
-    def _share_out_places(self) -> None:
-        """Give each stream places in lines and queues as it needs them now."""
-        self._state = arrays.with_even_lines(self._state)
-        if self._shed is not None and self._shed.rule[0].standing != BY_AGE:
-            self._shed = shed_arrays.with_even_queues(self._shed, len(self._state.slots))
-
-    def _fit_budget(self, output: Output) -> None:
-        """Shed what a budget has no room for, because it was made smaller or arrays have grown."""
-        self._count_arrays()
-        if self._shed is not None and self._state.gate[0].by_bytes:
-            admission.trim(self._state, self._shed, output)
-
-    def _count_arrays(self) -> None:
-        """Under a budget in bytes: what the arrays take is not left for payload."""
-        if self._state.gate[0].by_bytes and self._shed is not None:
-            byte_budget.set_capacities(self._own, self._state, self._shed)
-
-    def _driver(self) -> Callable[..., int]:
-        """The loop that serves this join."""
-        if self.spec.ties == "instant":
-            return instant.run
-        if self._shed is None and self._searches is None:
-            if in_order.serves(self._state):
-                return in_order.run
-            if in_order_many.serves(self._state, self._probe.way):
-                return in_order_many.run
-        return arrival.run
-
-    def _candidates(self) -> dict[str, NDArray[Any]]:
-        """Room for what one probe finds."""
-        capacity = len(self._state.slots)
-        inverted = INVERTED in self._state.lanes.index
-        return {
-            "found": np.empty(capacity, np.int64),
-            "totals": np.zeros((capacity if inverted else 1, 2)),
-        }
-
-    def _work(self, arrivals: Arrivals, scratch: Scratch) -> Work:
-        groups = len(arrivals.time) if self.spec.ties == "instant" else 0
-        return Work(
-            cursor=arrivals.begin.copy(),
-            progress=np.array([NOTHING_FOUND, *[0] * 7], np.int64),
-            part=np.full((len(self.spec.streams), 2), ALL_AGES, np.int64),
-            **self._candidates(),
-            group=np.zeros((groups, 4), np.int64),
-            bucket=in_order.room_for_buckets(scratch, len(arrivals.time)),
-            hashed=np.zeros(1, np.int64),
-        )
-
-    def _many(self) -> Many | None:
-        """Room for the probes of more than two streams."""
-        streams = len(self.spec.streams)
-        if streams == 2:
-            return None
-        bounds = np.zeros((2, streams, 2), np.int64)
-        told = self._shed is not None or self._state.throttle is not None
-        return Many(
-            way=np.array([self._probe.way], np.int64),
-            order=np.array(self._probe.order, np.int64),
-            reach=bounds[0],
-            ranges=bounds[1],
-            block=np.zeros(2, np.int64),
-            digit=np.zeros(streams, np.int64),
-            next=np.zeros(streams, np.int64),
-            shares=np.zeros(len(self._state.slots) if told else 1, np.float64),
-        )
-
-    def _alive_from(self, stream: int) -> int:
-        """An address before which no payload row of the stream is alive.
-
-        Addresses grow along the line, but for the rows of one unordered push: so it is that of the
-        head, less the rows that can have come before it in its push.
-        """
-        payload = self._payloads[stream]
-        head = join_state.head_of(self._state, stream)
-        if head < 0:
-            return payload.end if payload else 0
-        return int(self._state.slots[head].row) - self._disorder[stream]
-
-    def _settle(self) -> None:
-        """Let go of the payload of the push but for the rows alive."""
-        for stream, payload in enumerate(self._payloads):
-            if payload is not None:
-                alive = int(self._state.lanes[stream].alive)
-                line = cache(partial(join_state.line_of, self._state, stream))
-                end = payload.end
-                settlement = payload.settle(
-                    alive, self._alive_from(stream), partial(self._addresses, line)
-                )
-                payload.accept(settlement)
-                if self._sentinel is not None and (len(settlement.moved) or payload.end < end):
-                    self._sentinel.moved(stream, self._addresses(line), settlement)
-                if len(settlement.moved):
-                    self._state.slots.row[line()[settlement.moved]] = settlement.addresses
-
-    def _choose_indexes(self) -> None:
-        """Where the user leaves it open: other indexes, if they are much cheaper."""
-        if self._index_watch is not None:
-            better = self._index_watch.better(self._state)
-            if better is not None:
-                self._state = arrays.with_indexes(self._state, better)
-
-    def _addresses(self, line: Callable[[], NDArray[np.int64]]) -> NDArray[np.int64]:
-        """Of the payload rows of a line."""
-        return self._state.slots.row[line()]
-
     def _refuel(self, fuel: Any) -> None:
         """Grant what a snapshot says was granted last, on whatever machine that was."""
         if fuel is not None:
@@ -601,68 +337,13 @@ class JoinEngine:
 
     # --- reading --------------------------------------------------------------------------
 
-    def _bytes_now(self) -> int:
-        stored = sum(payload.nbytes for payload in self._payloads if payload is not None)
-        now = (self._state, self._shed, bool(self._state.pool[0].tracked))
-        # Arrays are never resized: tuples with others take their place.
-        if self._weighed is None or any(
-            a is not b for a, b in zip(self._weighed, now, strict=True)
-        ):
-            self._weighed = now
-            self._arrays_bytes = arrays.nbytes(self._state) + shed_arrays.nbytes(self._shed)
-        watched = 0 if self._sentinel is None else self._sentinel.nbytes
-        return stored + self._arrays_bytes + watched
-
     def stats(self) -> dict[str, int | float]:
         """What became of every row, and what it cost: totals, and per stream as `name_stream`."""
         with self._guard.using():
-            return self._stats()
-
-    def _stats(self) -> dict[str, int | float]:
-        state, names = self._state, self.spec.streams
-        lanes, gate = state.lanes, state.gate[0]
-        unit = of_ones(gate.combine, len(names))
-        stats: dict[str, int | float] = {
-            "rows_out": int(gate.results),
-            "importance_out": float(
-                gate.importance_out if gate.has_importance else gate.results * unit
-            ),
-            "memory_rows": int(state.pool[0].alive),
-            "memory_rows_peak": int(state.pool[0].peak),
-            "memory_bytes": self._bytes_now(),
-            "memory_bytes_peak": max(self._bytes_peak, self._bytes_now()),
-        }
-        if self._shed is not None and self._shed.samples is not None:
-            estimated, expected, _ = self._shed.samples.sums.tolist()
-            stats["rows_estimated"] = estimated
-            counted = self._shed.rule[0].statistics == frequency.WINDOW
-            equal = all(isinstance(predicate, Equal) for predicate in self.spec.predicates)
-            if self._shed.rule[0].keyed and counted and equal:
-                stats["rows_expected"] = expected
-        per_stream = {
-            "rows_in": self._rows_in,
-            "rejected": [counter.total() for counter in self._rejected],
-            "memory_rows": lanes.alive,
-            "memory_rows_peak": lanes.peak,
-        }
-        for name in (
-            "alive", "expired", "evicted", "refused", "too_late", "comparisons", "visits", "updates"
-        ):  # fmt: skip
-            per_stream[name] = lanes[name]
-        for name, values in per_stream.items():
-            stats.setdefault(name, int(sum(values)))
-            stats |= {f"{name}_{s}": int(v) for s, v in zip(names, values, strict=True)}
-        if state.throttle is not None:
-            stats |= throttle_stats(state.throttle, names)
-        if self._sentinel is not None:
-            stats |= self._sentinel.stats(state)
-            stats["memory_rows"] += self._sentinel.held
-            stats["memory_rows_peak"] += self._sentinel.peak
-        for counter in self._rejected:
-            for reason, count in counter.items():
-                label = f"rejected_{reason}"
-                stats[label] = stats.get(label, 0) + count
-        return stats
+            return stats_of(
+                self.spec, self._state, self._shed, self._sentinel, self._rows_in, self._rejected,
+                (self._bytes_now(), self._bytes_peak),
+            )  # fmt: skip
 
     def rejected_examples(self) -> list[dict[str, Any]]:
         """A few rejected rows of each reason."""
@@ -825,37 +506,3 @@ def _by_name(given: Any, what: str) -> Mapping[str, Any]:
 
 def _listed(schema: pa.Schema) -> str:
     return ", ".join(f"{field.name}: {field.type}" for field in schema)
-
-
-def _largest_set(arrivals: Arrivals) -> int:
-    return int(arrivals.spans[:, :, 1].sum(axis=1).max(initial=0))
-
-
-@dataclass(frozen=True)
-class JoinResult:
-    """The results of a finite join, and what became of every row."""
-
-    table: pa.Table
-    stats: dict[str, int | float]
-
-
-def join(
-    tables: Mapping[str, Any],
-    spec: JoinSpec,
-    progress: Callable[[int, int], None] | None = None,
-) -> JoinResult:
-    """Replay finite streams.
-
-    Parameters
-    ----------
-    tables
-        The whole of each stream, by name; pyarrow, pandas or polars.
-    spec
-        What to join.
-    progress
-        Called as `progress(rows done, rows in total)` from time to time.
-    """
-    engine = JoinEngine(spec)
-    whole = {name: to_arrow(table, name) for name, table in tables.items()}
-    results = list(replay(engine, whole, progress))
-    return JoinResult(pa.concat_tables(results), engine.stats())

@@ -1,4 +1,4 @@
-"""Finite streams become pushes: whole tables are fed to an engine piece by piece.
+"""Finite streams: whole tables become pushes, fed to an engine piece by piece.
 
 Law: the results are those of one push, whatever the size of a piece (`binding.pieces`), while the
 memory of a piece and of its results is all that is held at once.
@@ -7,11 +7,14 @@ memory of a piece and of its results is all that is held at once.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 import pyarrow as pa
 
 from tidegate.binding.pieces import pieces_of
+from tidegate.columns.intake import to_arrow
+from tidegate.engine.join_engine import JoinEngine
 from tidegate.spec import JoinSpec, TidegateError
 from tidegate.spec.notices import warn_of_rejected
 
@@ -75,3 +78,33 @@ def replay(
         if progress is not None:
             progress(done, total)
     warn_of_rejected(engine.stats(), engine.spec.streams)
+
+
+@dataclass(frozen=True)
+class JoinResult:
+    """The results of a finite join, and what became of every row."""
+
+    table: pa.Table
+    stats: dict[str, int | float]
+
+
+def join(
+    tables: Mapping[str, Any],
+    spec: JoinSpec,
+    progress: Callable[[int, int], None] | None = None,
+) -> JoinResult:
+    """Replay finite streams.
+
+    Parameters
+    ----------
+    tables
+        The whole of each stream, by name; pyarrow, pandas or polars.
+    spec
+        What to join.
+    progress
+        Called as `progress(rows done, rows in total)` from time to time.
+    """
+    engine = JoinEngine(spec)
+    whole = {name: to_arrow(table, name) for name, table in tables.items()}
+    results = list(replay(engine, whole, progress))
+    return JoinResult(pa.concat_tables(results), engine.stats())

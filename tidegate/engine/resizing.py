@@ -59,7 +59,8 @@ def resized_spec(spec: JoinSpec, memory: int | str) -> JoinSpec:
 def crowded_by_monitors(shed: Shed, limits: NDArray[np.float64]) -> NDArray[np.int64]:
     """The streams that have more monitors than a smaller budget lets them have."""
     watch = shed.curve.watch
-    return np.flatnonzero((watch.alive > np.maximum(1.0, limits)) & (limits < watch.limit))
+    most = np.where(limits > 0.0, np.maximum(1.0, limits), 0.0)
+    return np.flatnonzero((watch.alive > most) & (limits < watch.limit))
 
 
 def without_monitors(saved: Saved, streams: NDArray[np.int64]) -> Saved:

@@ -61,7 +61,7 @@ class RecallProfile:
 
     def __init__(self, spec: JoinSpec, schemas: Mapping[str, pa.Schema]) -> None:
         check_profiled(spec)
-        self._spec = spec
+        self._spec = spec.replace(cpu=None, sentinel=None)  # what memory alone decides
         self._columns = [_read_columns(spec, stream) for stream in range(len(spec.streams))]
         self._schemas = {
             name: pa.schema([schemas[name].field(column) for column in columns])

@@ -1,0 +1,82 @@
+"""What became of every row, and what it cost: the numbers of `JoinEngine.stats()`.
+
+Law: rows in = alive + expired + evicted + refused + too late + rejected, in total and per stream.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+
+from tidegate.engine.throttling import throttle_stats
+from tidegate.estimators import frequency
+from tidegate.estimators.importance import of_ones
+from tidegate.loss.sentinel import Sentinel
+from tidegate.shed.shed_records import Shed
+from tidegate.spec import Equal, JoinSpec
+from tidegate.state.join_state import State
+
+Stats = dict[str, int | float]
+_OF_LANES = (
+    "alive", "expired", "evicted", "refused", "too_late", "comparisons", "visits", "updates"
+)  # fmt: skip
+
+
+def stats_of(
+    spec: JoinSpec,
+    state: State,
+    shed: Shed | None,
+    sentinel: Sentinel | None,
+    rows_in: Sequence[int],
+    rejected: Sequence[Counter[str]],
+    memory_bytes: tuple[int, int],
+) -> Stats:
+    """Totals, and per stream as `name_stream`; `memory_bytes` is now and at most so far."""
+    names, lanes = spec.streams, state.lanes
+    stats = _results(state, len(names))
+    stats |= {
+        "memory_rows": int(state.pool[0].alive),
+        "memory_rows_peak": int(state.pool[0].peak),
+        "memory_bytes": memory_bytes[0],
+        "memory_bytes_peak": max(memory_bytes),
+    }
+    if shed is not None:
+        stats |= _sampled(spec, shed)
+    per_stream = {
+        "rows_in": rows_in,
+        "rejected": [counter.total() for counter in rejected],
+        "memory_rows": lanes.alive,
+        "memory_rows_peak": lanes.peak,
+        **{name: lanes[name] for name in _OF_LANES},
+    }
+    for name, values in per_stream.items():
+        stats.setdefault(name, int(sum(values)))
+        stats |= {f"{name}_{s}": int(v) for s, v in zip(names, values, strict=True)}
+    if state.throttle is not None:
+        stats |= throttle_stats(state.throttle, names)
+    if sentinel is not None:
+        stats |= sentinel.stats(state)
+        stats["memory_rows"] += sentinel.held
+        stats["memory_rows_peak"] += sentinel.peak
+    for reason, count in sum(rejected, Counter[str]()).items():
+        stats[f"rejected_{reason}"] = count
+    return stats
+
+
+def _results(state: State, streams: int) -> Stats:
+    gate = state.gate[0]
+    if gate.has_importance:
+        return {"rows_out": int(gate.results), "importance_out": float(gate.importance_out)}
+    unit = of_ones(gate.combine, streams)
+    return {"rows_out": int(gate.results), "importance_out": float(gate.results * unit)}
+
+
+def _sampled(spec: JoinSpec, shed: Shed) -> Stats:
+    """What a sample stands for, and where keys are counted, what they promise."""
+    if shed.samples is None:
+        return {}
+    estimated, expected, _ = shed.samples.sums.tolist()
+    counted = shed.rule[0].keyed and shed.rule[0].statistics == frequency.WINDOW
+    if counted and all(isinstance(predicate, Equal) for predicate in spec.predicates):
+        return {"rows_estimated": estimated, "rows_expected": expected}
+    return {"rows_estimated": estimated}
