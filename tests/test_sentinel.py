@@ -258,3 +258,8 @@ def test_on_the_command_line(
     assert run_command([*words, "--json"]) == 0
     stats = json.loads(capsys.readouterr().out)["stats"]
     assert 0 < stats["recall_low"] < stats["recall"] < stats["recall_high"] < 1
+
+
+def test_a_budget_that_changes_is_refused() -> None:
+    with pytest.raises(tg.TidegateError, match="sentinel"):
+        tg.JoinEngine(spec_of({})).resize(80)
