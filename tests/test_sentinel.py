@@ -221,7 +221,7 @@ def test_refused_in_a_sentence(options: dict[str, Any], words: str) -> None:
 
 def test_a_share_that_becomes_smaller() -> None:
     """What was seen so far stays, and the sample fits its new share."""
-    large, _ = run(spec_of({}), pushes_of(streams(8), 2))
+    large, _ = run(spec_of({"memory": 120}), pushes_of(streams(8), 2))
     small = tg.JoinEngine(spec_of({"sentinel": 0.15}))
     assert large._sentinel is not None
     assert small._sentinel is not None
