@@ -221,7 +221,7 @@ def test_refused_in_a_sentence(options: dict[str, Any], words: str) -> None:
 
 def test_a_share_that_becomes_smaller() -> None:
     """What was seen so far stays, and the sample fits its new share."""
-    large, _ = run(spec_of({}), pushes_of(streams(8), 2))
+    large, _ = run(spec_of({"memory": 120}), pushes_of(streams(8), 2))
     small = tg.JoinEngine(spec_of({"sentinel": 0.15}))
     assert large._sentinel is not None
     assert small._sentinel is not None
@@ -258,3 +258,8 @@ def test_on_the_command_line(
     assert run_command([*words, "--json"]) == 0
     stats = json.loads(capsys.readouterr().out)["stats"]
     assert 0 < stats["recall_low"] < stats["recall"] < stats["recall_high"] < 1
+
+
+def test_a_budget_that_changes_is_refused() -> None:
+    with pytest.raises(tg.TidegateError, match="sentinel"):
+        tg.JoinEngine(spec_of({})).resize(80)

@@ -420,6 +420,8 @@ class JoinEngine(RunningJoin):
         self._state, self._shed = snapshot.refill(
             self._state, self._shed, self._binding, self._payloads, saved
         )
+        if self._sentinel is not None:
+            saved_sentinel.refill(self._sentinel, saved.sentinel, self._state)
         kinds = saved.counted.get("index")
         if self._index_watch is not None and kinds is not None:
             snapshot_checks.check_indexes(kinds, self.spec)
@@ -446,6 +448,11 @@ class JoinEngine(RunningJoin):
                 raise TidegateError(
                     "this engine writes what it loses into a ledger, and its budget cannot change "
                     "so far; give it no ledger"
+                )
+            if self._sentinel is not None:
+                raise TidegateError(
+                    "this engine has a sentinel, and its budget cannot change so far; give it no "
+                    "sentinel"
                 )
             if spec.memory == self.spec.memory:
                 return
