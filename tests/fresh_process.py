@@ -34,7 +34,7 @@ import numpy as np
 from small_kernels import total
 from tidegate.compiled import cache, places
 value = total(np.arange(4.0))
-kept = cache.ledger
+kept = cache.use
 print(json.dumps({
     "value": value, "compiled": len(kept.compiled), "loaded": len(kept.loaded),
     "not_kept": kept.not_kept, "folder": str(places.cache_folder()),

@@ -75,11 +75,11 @@ def test_a_change_elsewhere_leaves_the_name(copy: Path, module: str) -> None:
 RECOMPILED = """
 import sys
 from tidegate.columns import encoding, payload, sets
-from tidegate.compiled.cache import ledger
+from tidegate.compiled.cache import use
 import numpy as np
 from tidegate.compiled.kernel import kernel
 import probe
-print(probe.twice(np.arange(3.0)), len(ledger.compiled), len(ledger.loaded))
+print(probe.twice(np.arange(3.0)), len(use.compiled), len(use.loaded))
 """
 PROBE = """
 from tidegate.compiled.kernel import kernel

@@ -160,7 +160,7 @@ from tidegate.compiled.pack import packed, present_files
 if sys.argv[1:]:
     places.add_place(zipfile.Path(sys.argv[1]))
 _hash_words(np.arange(3, dtype=np.uint64), np.zeros(3, np.uint64))
-kept = cache.ledger
+kept = cache.use
 Path("code.zip").write_bytes(packed(present_files())[1])
 print(json.dumps({
     "value": 14.0, "compiled": len(kept.compiled), "loaded": len(kept.loaded),

@@ -21,8 +21,8 @@ import tidegate as tg
 from tidegate.planner import observed_recall
 from tidegate.planner.division import Seen, divide, recalls
 from tidegate.planner.observed_recall import RecallProfile
-from tidegate.spark.ledger import FLOOR_BYTES, RESERVED_BYTES, Ledger, PoolShare
 from tidegate.spark.pool import Pool
+from tidegate.spark.pool_book import FLOOR_BYTES, RESERVED_BYTES, PoolBook, PoolShare
 
 SPEC = tg.JoinSpec(on="k", time="t", within=200, policy="prob")
 
@@ -159,55 +159,55 @@ def test_no_random_division_has_a_greater_least_recall() -> None:
 
 def test_the_sum_never_exceeds_the_pool(tmp_path: Path) -> None:
     """Buckets claim and settle in any order while aims change; some tasks fail in between."""
-    chance, ledger = Random(3), Ledger(str(tmp_path))
-    ledger.begin(1000, "tuples")
+    chance, book = Random(3), PoolBook(str(tmp_path))
+    book.begin(1000, "tuples")
     for name in "abc":
-        ledger.join(name)
+        book.join(name)
     in_force: dict[tuple[str, int], int] = {}
     for _ in range(600):
         if chance.random() < 0.2:
             cuts = sorted(chance.randrange(1001) for _ in range(5))
             parts = np.diff([0, *cuts, 1000]).tolist()
             aims = {"a": parts[:2], "b": parts[2:4], "c": parts[4:]}
-            ledger.aim_at({name: dict(enumerate(sizes)) for name, sizes in aims.items()})
+            book.aim_at({name: dict(enumerate(sizes)) for name, sizes in aims.items()})
         place = chance.choice("abc"), chance.randrange(2)
-        size = ledger.claim(*place, 2)
+        size = book.claim(*place, 2)
         # Until it has shed, the engine holds what it held; a task that fails settles nothing.
         now = max(size, in_force.get(place, 0))
         assert sum({**in_force, place: now}.values()) <= 1000
         in_force[place] = now
         if chance.random() < 0.8:
             in_force[place] = size
-            ledger.settle(*place, size)
-        assert ledger.read().in_use <= 1000
-        assert sum(in_force.values()) <= ledger.read().in_use
+            book.settle(*place, size)
+        assert book.read().in_use <= 1000
+        assert sum(in_force.values()) <= book.read().in_use
 
 
 def test_books_outlive_their_pool(tmp_path: Path) -> None:
     folder = str(tmp_path / "pool")
-    ledger = Pool(1000, folder=folder)._ledger
-    ledger.join("a")
-    ledger.join("b")
-    assert ledger.read().totals == {"a": 500, "b": 500}
-    ledger.aim_at({"a": {0: 100, 1: 150}, "b": {0: 400, 1: 350}})
+    book = Pool(1000, folder=folder)._book
+    book.join("a")
+    book.join("b")
+    assert book.read().totals == {"a": 500, "b": 500}
+    book.aim_at({"a": {0: 100, 1: 150}, "b": {0: 400, 1: 350}})
     again = Pool(1000, folder=folder)
-    again._ledger.join("a")
+    again._book.join("a")
     assert again.shares() == {"a": 250, "b": 750}
-    assert again._ledger.claim("b", 1, 2) == 350
+    assert again._book.claim("b", 1, 2) == 350
     assert again.held() == {"b": 350}
     assert repr(again) == "Pool of 1,000 tuples (a: 250, b: 750)"
     with pytest.raises(tg.TidegateError, match="is in tuples; give it a memory in tuples"):
         Pool("2 GB", folder=folder)
     # Another size, or another join, divides anew.
     assert Pool(100, folder=folder).shares() == {"a": 50, "b": 50}
-    again._ledger.join("c")
+    again._book.join("c")
     assert sum(again.shares().values()) == 100
     again.release("b")
     assert again.shares() == {"a": 50, "c": 50}
     with pytest.raises(tg.TidegateError, match=r"has no join 'b'; it has 'a', 'c'"):
         again.release("b")
     with pytest.raises(tg.TidegateError, match="join 'b' has left its pool"):
-        again._ledger.claim("b", 0, 1)
+        again._book.claim("b", 0, 1)
 
 
 def test_refusals(tmp_path: Path) -> None:
@@ -219,14 +219,14 @@ def test_refusals(tmp_path: Path) -> None:
         pool.take_in(None, Any)  # type: ignore[arg-type]
     with pytest.raises(tg.TidegateError, match="fixes the tuples of each stream"):
         Pool(10).spec(SPEC.replace(memory=10, split=(5, 5)))
-    pool._ledger.join("a")
-    share = PoolShare(pool._ledger, "a", "bytes")
+    pool._book.join("a")
+    share = PoolShare(pool._book, "a", "bytes")
     assert share.claim(0, 2) == 15_000_000 - RESERVED_BYTES
     share.settle(0, 1_000_000)
     assert pool.held() == {"a": 1_000_000 + RESERVED_BYTES}
     with pytest.raises(tg.TidegateError, match=f"needs {FLOOR_BYTES:,}"):
         share.claim(0, 3)
-    gone = Ledger(str(tmp_path / "nowhere"))
+    gone = PoolBook(str(tmp_path / "nowhere"))
     with pytest.raises(
         tg.TidegateError, match="give Pool a folder that the driver and all workers"
     ):
@@ -236,7 +236,7 @@ def test_refusals(tmp_path: Path) -> None:
 def test_what_is_heard_changes_the_shares() -> None:
     pool = Pool(1000)
     for name in ("steep", "flat"):
-        pool._ledger.join(name)
+        pool._book.join(name)
     import json
 
     def report(points: Any, results: float) -> dict[str, Any]:

@@ -20,7 +20,7 @@ from tidegate.engine import JoinEngine
 from tidegate.spark import bucket_store, exchange, metrics, window_join
 from tidegate.spark.bucket_store import Meta
 from tidegate.spark.engines import Residents
-from tidegate.spark.ledger import Ledger, PoolShare
+from tidegate.spark.pool_book import PoolBook, PoolShare
 from tidegate.spark.routing import bucket_spec
 from tidegate.spec import TidegateError
 
@@ -34,22 +34,22 @@ def test_shares_are_in_the_state(
     """Tasks die after they wrote, workers lose their engines, shares change also without rows: the
     results are those of one engine that is resized and takes every push once."""
     monkeypatch.setattr(bucket_store, "SMALLEST_LOG_BYTES", 5_000)
-    ledger = Ledger(str(tmp_path / "pool"))
-    ledger.begin(200, "tuples")
-    ledger.join("ours")
+    book = PoolBook(str(tmp_path / "pool"))
+    book.begin(200, "tuples")
+    book.join("ours")
     batches = batches_of(seed, 16)
     plan = dataclasses.replace(
         plan_of(BUDGET.replace(memory=200), batches[0][0]),
-        share=PoolShare(ledger, "ours", "tuples"),
+        share=PoolShare(book, "ours", "tuples"),
     )
     engine = JoinEngine(bucket_spec(plan.spec, 0, 1), plan.schemas)
     chance, cells, watermark, snapshots = np.random.default_rng(seed), Cells(), 0, 0
     for number, tables in enumerate(batches):
         if chance.random() < 0.6:
-            ledger.aim_at({"ours": {0: int(chance.integers(0, 120))}})
+            book.aim_at({"ours": {0: int(chance.integers(0, 120))}})
         if number and chance.random() < 0.3:
             tables = {}
-        budget = ledger.read().aim("ours", 0, 1)
+        budget = book.read().aim("ours", 0, 1)
         engine.resize(budget)
         named = {plan.spec.streams[stream]: table for stream, table in tables.items()}
         expected = engine.push(named, watermark=watermark * 1000 + 1)
@@ -63,7 +63,7 @@ def test_shares_are_in_the_state(
         record = Meta.from_bytes(cells.meta[0])  # type: ignore[index]
         assert record.memory == record.stats["memory_budget"] == budget
         assert record.stats["alive"] == engine.stats()["alive"] <= budget
-        assert ledger.read().held == {"ours": {"0": budget}}
+        assert book.read().held == {"ours": {"0": budget}}
         snapshots = max(snapshots, record.snapshot_end - record.snapshot_begin)
     assert snapshots > 0
     assert record.stats["evicted"] > 0

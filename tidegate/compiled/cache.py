@@ -50,7 +50,7 @@ _HEAD = b"tidegate compiled code, format 1\n"
 _CHECKSUM = 32
 
 
-class Ledger:
+class UseOfCode:
     """What this process has compiled and loaded, as names of files.
 
     `asked` are those that Python called, not only other kernels while they were compiled: with
@@ -71,7 +71,7 @@ class Ledger:
             self.asked.append(name)
 
 
-ledger = Ledger()
+use = UseOfCode()
 
 
 class KeptCode(caching._Cache):  # type: ignore[misc]
@@ -119,23 +119,23 @@ class KeptCode(caching._Cache):  # type: ignore[misc]
             for place in places():
                 found = _loaded(place, name, context)
                 if found is not None:
-                    ledger.note(name, ledger.loaded)
+                    use.note(name, use.loaded)
                     return found
         return None
 
     def save_overload(self, signature: Any, result: Any) -> None:
         """Keep code that was just compiled."""
         name = f"{self.folder}/{self.file_name(signature, result.codegen.magic_tuple())}"
-        ledger.note(name, ledger.compiled)
+        use.note(name, use.compiled)
         base = cache_folder()
         # Code that holds addresses of this process cannot be kept.
         if base is None or result.lifted or result.library.has_dynamic_globals:
-            ledger.not_kept += 1
+            use.not_kept += 1
             return
         reduced = list(result._reduce())
         reduced[6] = ""  # the types of all variables as text: large, and nobody reads it
         if not write_file(base / name, dumps(tuple(reduced))):
-            ledger.not_kept += 1
+            use.not_kept += 1
             return
         _clean_once(base)
 
@@ -172,11 +172,11 @@ def kept(dispatcher: Any) -> Any:
 
 @contextlib.contextmanager
 def _one_deeper() -> Iterator[None]:
-    ledger.depth += 1
+    use.depth += 1
     try:
         yield
     finally:
-        ledger.depth -= 1
+        use.depth -= 1
 
 
 def _is_file(place: Traversable, name: str) -> bool:

@@ -208,12 +208,12 @@ def run_columns() -> None:
 
 def run_case(case: Case) -> tuple[int, list[str], int]:
     """Run a case: how many functions were compiled, what Python asked for, how many not kept."""
-    ledger = cache.ledger
-    compiled, asked, not_kept = len(ledger.compiled), len(ledger.asked), ledger.not_kept
+    use = cache.use
+    compiled, asked, not_kept = len(use.compiled), len(use.asked), use.not_kept
     case.run(**case.options)
-    new = len(ledger.compiled) - compiled
+    new = len(use.compiled) - compiled
     # A process that runs several cases asks for a function once.
-    return new, ledger.asked[asked:], ledger.not_kept - not_kept
+    return new, use.asked[asked:], use.not_kept - not_kept
 
 
 def warm(

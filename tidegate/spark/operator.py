@@ -27,9 +27,9 @@ from tidegate.spark.code import ship_code
 from tidegate.spark.delivery import Delivery
 from tidegate.spark.fingerprint import describe
 from tidegate.spark.inputs import WATERMARK_KEY, Inputs, key_columns, read_inputs
-from tidegate.spark.ledger import PoolShare
 from tidegate.spark.packing import PACKED_SPARK, Packer
 from tidegate.spark.pool import Pool
+from tidegate.spark.pool_book import PoolShare
 from tidegate.spark.processor import JoinPlan
 from tidegate.spark.reports import BatchReports, observed, remember_batch
 from tidegate.spark.routing import Routing, bucket_spec, quoted

@@ -1,6 +1,6 @@
 """`tidegate.Pool`: one memory for several streaming joins, divided again as they run.
 
-Law: the joins never hold more than the pool, at no time (`ledger`). Every bucket shows with each
+Law: the joins never hold more than the pool, at no time (`pool_book`). Every bucket shows with each
 micro-batch how its recall would grow with memory (`planner.observed_recall`); the driver hears of
 it through Spark's progress events and divides the memory so that the least recall of all joins is
 as great as it can be (`planner.division`). A bucket hears of its new share in its next micro-batch.
@@ -20,7 +20,7 @@ from pyspark.sql.streaming.listener import StreamingQueryListener
 
 from tidegate.planner.division import Seen, divide, recalls
 from tidegate.planner.observed_recall import check_profiled
-from tidegate.spark.ledger import FLOOR_BYTES, Ledger, PoolShare
+from tidegate.spark.pool_book import FLOOR_BYTES, PoolBook, PoolShare
 from tidegate.spark.reports import PREFIX, reports_in
 from tidegate.spec import JoinSpec, TidegateError
 from tidegate.spec.units import parse_bytes, require_integer
@@ -73,8 +73,8 @@ class Pool:
         if folder is None:
             folder = tempfile.mkdtemp(prefix="tidegate-pool-")
             weakref.finalize(self, shutil.rmtree, folder, ignore_errors=True)
-        self._ledger = Ledger(folder)
-        self._ledger.begin(self._size, self._unit)
+        self._book = PoolBook(folder)
+        self._book.begin(self._size, self._unit)
         self._seen: dict[str, dict[int, Seen]] = {}
         self._evidence: dict[str, float] = {}
         self._lock = threading.Lock()
@@ -87,17 +87,17 @@ class Pool:
 
     def shares(self) -> dict[str, int]:
         """What each join is to hold, in tuples or bytes."""
-        return dict(self._ledger.read().totals)
+        return dict(self._book.read().totals)
 
     def held(self) -> dict[str, int]:
         """What each join holds now; in total at most the pool."""
-        return {name: sum(part.values()) for name, part in self._ledger.read().held.items()}
+        return {name: sum(part.values()) for name, part in self._book.read().held.items()}
 
     def release(self, name: str) -> None:
         """Give the share of a join that was stopped for good to the others."""
         with self._lock:
             self._seen.pop(name, None)
-            self._ledger.leave(name)
+            self._book.leave(name)
 
     def spec(self, spec: JoinSpec) -> JoinSpec:
         """The spec of a join in this pool: what its engines may hold at most."""
@@ -121,12 +121,12 @@ class Pool:
                 "a join in a pool needs a name, by which it finds its share again; give "
                 "window_join name='...'"
             )
-        self._ledger.join(name)
+        self._book.join(name)
         with self._lock:
             if self._listener is None:
                 self._listener = _Listener(self)
                 session.streams.addListener(self._listener)
-        return PoolShare(self._ledger, name, self._unit)
+        return PoolShare(self._book, name, self._unit)
 
     # --- dividing -------------------------------------------------------------------------
 
@@ -135,7 +135,7 @@ class Pool:
         with self._lock:
             for key, row in observed.items():
                 name = key.removeprefix(PREFIX)
-                if key.startswith(PREFIX) and name in self._ledger.read().totals:
+                if key.startswith(PREFIX) and name in self._book.read().totals:
                     self._note(name, row)
             self._divide()
 
@@ -149,7 +149,7 @@ class Pool:
                 self._evidence[name] = sum(seen.results for seen in buckets.values())
 
     def _divide(self) -> None:
-        book = self._ledger.read()
+        book = self._book.read()
         known = {n: seen for n, seen in self._seen.items() if self._evidence[n] >= ENOUGH_RESULTS}
         others = sum(size for name, size in book.totals.items() if name not in known)
         if not known:
@@ -164,7 +164,7 @@ class Pool:
         }
         before, after = recalls(known, now), recalls(known, shares)
         if self._worst(after) >= self._worst(before) + LEAST_GAIN:
-            self._ledger.aim_at(shares)
+            self._book.aim_at(shares)
             self.divisions.append({"shares": shares, "before": before, "after": after})
 
     def _worst(self, found: Mapping[str, float]) -> float:

@@ -26,9 +26,9 @@ from tidegate.spark.delivery import Delivery
 from tidegate.spark.engines import EngineKey, Entry, Outcome, Push, Taking
 from tidegate.spark.exchange import Here, Home, LostEngineError, find
 from tidegate.spark.fingerprint import explain_change, fingerprint
-from tidegate.spark.ledger import PoolShare
 from tidegate.spark.pacing import Pace
 from tidegate.spark.packing import NEVER, partitions_of_task
+from tidegate.spark.pool_book import PoolShare
 from tidegate.spark.reports import advance, count_hot_key, report_text
 from tidegate.spark.routing import Layout, Routing, bucket_spec
 from tidegate.spark.sealing import reading

@@ -50,7 +50,7 @@ class Book:
 
 
 @dataclass(frozen=True)
-class Ledger:
+class PoolBook:
     """The book in a folder."""
 
     folder: str
@@ -181,13 +181,13 @@ def _divide_equally(book: Book) -> None:
 class PoolShare:
     """The part of one join in a pool, as the workers see it."""
 
-    ledger: Ledger
+    book: PoolBook
     join: str
     unit: str
 
     def claim(self, bucket: int, buckets: int) -> int:
         """What the engine of a bucket may hold in this micro-batch, in tuples or bytes."""
-        size = self.ledger.claim(self.join, bucket, buckets)
+        size = self.book.claim(self.join, bucket, buckets)
         if self.unit == "tuples":
             return size
         if size < FLOOR_BYTES:
@@ -201,4 +201,4 @@ class PoolShare:
     def settle(self, bucket: int, size: int) -> None:
         """The engine of a bucket holds no more than this from now on."""
         reserved = 0 if self.unit == "tuples" else RESERVED_BYTES
-        self.ledger.settle(self.join, bucket, size + reserved)
+        self.book.settle(self.join, bucket, size + reserved)
