@@ -8,8 +8,8 @@ say what it names:
 | layout | retained tuples of a row | tag | a weight is off by up to |
 |---|---|---|---|
 | 0 | one, or a single row of a uniform sample | a name of 26 bits | 1 in 16 million |
-| 1 | two (a join of three streams) | two fields, names of 15 bits | 1 in 8,000 |
-| 2 | three (of four) | three fields, names of 9 bits | 1 in 4,000 |
+| 1 | two (a join of three streams) | two fields, names of 15 bits | 1 in 4,000 |
+| 2 | three (of four) | three fields, names of 9 bits | 1 in 2,000 |
 | 3 | more | none | nothing |
 
 It is off up or down alike, so that sums of weights are right. A field is the name of a tuple (the
