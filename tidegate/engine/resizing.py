@@ -30,7 +30,7 @@ from tidegate.windows.lifetime import ORDINARY
 TRY_LESS = 0.8  # of the memory, when arrays came out larger than expected
 
 
-def resized_spec(spec: JoinSpec, memory: int | str) -> JoinSpec:
+def resized_spec(spec: JoinSpec, memory: Any) -> JoinSpec:
     """The same join under another budget, which must be of the same kind."""
     if spec.memory is None:
         raise TidegateError(
@@ -42,7 +42,7 @@ def resized_spec(spec: JoinSpec, memory: int | str) -> JoinSpec:
             f"sentinel {spec.sentinel!r} holds a fixed part of the memory, so the memory cannot "
             "change so far; give sentinel=None"
         )
-    if isinstance(memory, str) != isinstance(spec.memory, str):
+    if memory is None or isinstance(memory, str) != isinstance(spec.memory, str):
         unit = "tuples, such as 1000" if spec.memory_bytes is None else "bytes, such as '200 MB'"
         raise TidegateError(f"memory {memory!r} is not in the unit of this join; give {unit}")
     if spec.split_rows is not None and memory != spec.memory:
