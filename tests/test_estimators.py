@@ -251,7 +251,8 @@ def test_what_age_explains_is_not_counted_twice() -> None:
     level = rates.level_rate[0, :10]
     assert level == pytest.approx(np.full(10, level.mean()), rel=0.25)
     shape = rates.age_rate[0] / rates.age_rate[0].mean()
-    assert shape == pytest.approx(age, abs=0.2)
+    # Places are drawn to their neighbours, so the ends of a slope come out less steep.
+    assert shape == pytest.approx(age, abs=0.25)
 
 
 def test_waits_since_the_own_and_since_the_opposite_stream_differ() -> None:
