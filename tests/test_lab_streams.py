@@ -26,8 +26,10 @@ from tidegate.lab.paper_streams import (
 SMALL: dict[str, dict[str, Any]] = {
     "keyed_streams": {"length": 300, "domain": 20},
     "age_streams": {"shape": "BELL", "tuples": 300},
+    "family_streams": {"family": "mixed", "windows": 2},
     "frequency_streams": {"skew": 1.0, "tuples": 300},
     "scripted_streams": {"curve": [1, 0, 2], "tuples": 30},
+    "travelling_keys": {"streams": 2, "tuples": 300},
     "valued_age_streams": {"shape": "INC", "tuples": 300, "valued": "s1", "spread": 5.0},
     "valued_streams": {
         "skew": 1.0,
