@@ -77,7 +77,7 @@ def test_many_files(
     [
         (["--on", "a=b"], "write NAME, or S1_NAME=S2_NAME=S3_NAME=S4_NAME"),
         (["--on", "band:ts:0:1"], "a predicate other than equality"),
-        (["--on", "key", "--memory", "9"], "policy 'auto' sheds from two streams only"),
+        (["--on", "key", "--memory", "9", "--policy", "uniform"], "samples joins of two streams"),
         (["--on", "key", "--within", "s1=3,s2=4"], "says nothing for stream 's3', 's4'"),
         (["--on", "key", "--within", "s1=3,5"], "has the part '5'"),
     ],
