@@ -158,9 +158,8 @@ def test_streams_are_estimated_as_the_local_engine_does(feed: Feed, partitions: 
     run = feed.run(tg.estimate(joined, "sum(x)", every="1 minute", time="at"), "sampled")
     layout = Routing.of(spec).layout(partitions)
     schema = feed.stream("left", SCHEMA).schema
-    hashes = feed.spark.createDataFrame([(k,) for k in range(20)], "k long").select(
-        "k", route_hash(spec, 0, [schema, schema]).alias("hash")
-    )
+    keys = feed.spark.range(20).selectExpr("id AS k", "timestamp_seconds(id) AS ts")
+    hashes = keys.select("k", route_hash(spec, 0, [schema, schema]).alias("hash"))
     lanes = {row.k: layout.lane_of(0, np.array([row.hash]))[0] for row in hashes.collect()}
     pieces = []
     for bucket in range(layout.buckets):
