@@ -286,6 +286,16 @@ class AutoSplit(Shedding):
                 )
             elif self.currency == "nothing":
                 self.precedence[stream] = int(theirs > 1.1 * came[stream])
+        # Nobody meets a retained tuple of the last stream, or of an instant, without a window.
+        ends = len(windows) - 1
+        idle = [
+            window.kind != "rows"
+            and window.size == 0
+            and (stream == ends or join.spec.ties == "instant")
+            for stream, window in enumerate(windows)
+        ]
+        if 0 < sum(idle) < len(windows):
+            self.precedence = [int(not none) for none in idle]
         if all_came:
             self.arrivals = [number * 0.5 ** (1 / 16) for number in self.arrivals]
             self.until_plan = 64
