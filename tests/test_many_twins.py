@@ -12,7 +12,7 @@ from collections import Counter
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from many_cases import ManyCase, many_case, names_of
 from naive import NaiveJoin
@@ -129,6 +129,8 @@ def test_two_streams_equal_the_twin_of_two(data: st.DataObject) -> None:
 def test_two_streams_have_the_victims_of_the_twin_of_two(name: str, seed: int) -> None:
     given_policy, twin_policy = POLICIES[name]
     case = many_case(seed, 2, rows=20, budget=True)
+    # Two streams of which one has no window are counted in another way (`shed_arrays.shed_of`).
+    assume(all(window.size > 0 for window in case.spec.windows))
     spec = case.spec.replace(policy=given_policy)
     twin = ShedJoin(spec)
     join, results = replay(ManyCase(spec, case.pushes), twin_policy())

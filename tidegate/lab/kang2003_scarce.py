@@ -76,7 +76,7 @@ def _figure(
     more: Callable[[Mapping[str, float]], list[Claim]] = lambda rates: [],
 ) -> Figure:
     def read(records: list[Record], scale: Scale) -> Findings:
-        seconds = 60.0 if scale.quick else 300.0
+        seconds = 120.0 if scale.quick else 300.0
         found = {
             strategy: float(np.mean([
                 simulated_rate(workload, rates, windows, seconds, seed)
@@ -105,7 +105,7 @@ def _figure(
             Claim(
                 PAPER, name, "the planner's allocation / best strategy", 1.0, "at least", 0.05,
                 ours=True,
-            ).with_measured(best / max(found.values())),
+            ).with_measured(best / _of_the_best(found, expected)),
             *more(found),
         ]  # fmt: skip
         rows = [
@@ -121,6 +121,17 @@ def _figure(
         return Findings(claims, [chart], rows, [], [table])
 
     return Figure(PAPER, name, title, states, settings, lambda scale: [], read)
+
+
+def _of_the_best(found: Mapping[str, float], expected: Mapping[str, float]) -> float:
+    """What the best strategy gives; of those that the model takes for equal, the mean.
+
+    Streams that mirror each other have two best strategies. The greater of two measurements is
+    greater by chance alone.
+    """
+    most = max(expected.values())
+    tied = [found[each] for each, rate in expected.items() if rate >= 0.999 * most]
+    return max(float(np.mean(tied)), *(found[e] for e, r in expected.items() if r < 0.999 * most))
 
 
 # --- figure 5: scarce CPU -----------------------------------------------------------------
@@ -183,7 +194,7 @@ def _skewed_claim(rates: Mapping[str, float]) -> list[Claim]:
     return [claim.with_measured(best / rates["equal"] - 1.0)]
 
 
-_SIMULATED = "60 s with 3 seeds (--quick), 300 s with 10 seeds"
+_SIMULATED = "120 s with 3 seeds (--quick), 300 s with 10 seeds"
 FIGURES = (
     _figure(
         "Fig. 5", "Scarce CPU: who searches",
