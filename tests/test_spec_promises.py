@@ -71,10 +71,6 @@ def test_every_listed_policy_works(name: str) -> None:
     tidegate.JoinEngine(make(policy=chosen, memory=5))
 
 
-def test_nothing_is_promised_that_is_refused() -> None:
-    assert not hasattr(tidegate, "Pool")
-
-
 @pytest.mark.parametrize("make_policy", [tidegate.age, tidegate.value])
 @pytest.mark.parametrize(
     ("within", "width"),

@@ -193,7 +193,7 @@ BAD_PARTS: list[tuple[Callable[[], Any], list[str]]] = [
     (lambda: Cpu(-1), ["cpu: comparisons_per_second -1 is out of range", "at least 0"]),
     (lambda: Cpu(math.inf), ["cpu: comparisons_per_second inf is not finite"]),
     (lambda: Cpu(True), ["cpu: comparisons_per_second True is a bool"]),
-    (lambda: Cpu(), ["cpu has no fuel; give comparisons_per_second=, share_of_core= or keep_up"]),
+    (lambda: Cpu(), ["cpu limits nothing; give comparisons_per_second=, share_of_core="]),
     (lambda: Cpu(5, keep_up=True), ["cpu has comparisons_per_second and keep_up; give"]),
     (lambda: Cpu(5, share_of_core=1), ["cpu has comparisons_per_second and share_of_core; give"]),
     (lambda: Cpu(share_of_core=0), ["cpu: share_of_core 0 is out of range", "at most 1024"]),

@@ -74,7 +74,7 @@ def own(value):
 own(1)
 print(json.dumps({
     "file": tg.__file__, "rows": rows, "best": best.size, "compiled": counted,
-    "ledger": len(cache.use.compiled), "loaded": len(cache.ledger.loaded), "seconds": seconds,
+    "ledger": len(cache.use.compiled), "loaded": len(cache.use.loaded), "seconds": seconds,
     "kept": [str(path) for path in places.cache_folder().rglob("*.code")],
     "own_is_compiled": len(compiled.buffer) > counted,
     "cpu": names.own_target()[1], "host": names.llvm.get_host_cpu_name(),
