@@ -1,7 +1,8 @@
 """A stream at three times the rate that can be joined: `cpu=Cpu(keep_up=True)` against no budget.
 
 Law: a file of each stream, 50 seconds of event time, is put in place every interval, whatever the
-query does; a micro-batch takes all that is there. Both queries join the same rows by the same
+query does. Under the budget a micro-batch takes all that is there; without one it takes one file,
+or none would end while the contest lasts. Both queries join the same rows by the same
 nested loop (points on a map that come near each other: no index serves that), and the full join of
 one file takes three times the interval. Printed and drawn are how long micro-batches take and how
 late their results are: when a micro-batch ends, against when its first file was put in place. Both
@@ -240,10 +241,11 @@ def contest(name: str, rows: int, files: int) -> None:
         folder = Path(temporary)
         source = Source(folder, rows, files)
         spark = session()
+        source_of = spark.readStream.schema(SCHEMA)
+        if name == PLAIN:
+            source_of = source_of.option("maxFilesPerTrigger", 1)
         frames = [
-            spark.readStream.schema(SCHEMA)
-            .parquet(str(folder / stream))
-            .withWatermark("ts", "0 seconds")
+            source_of.parquet(str(folder / stream)).withWatermark("ts", "0 seconds")
             for stream in STREAMS
         ]
         from pyspark.sql import functions as F  # noqa: N812
