@@ -206,9 +206,14 @@ def _conclusion(runs: list[dict[str, Any]]) -> str:
 
 
 def _estimated(stats: Mapping[str, float]) -> str:
-    """What the join said of its importance while it ran, without knowing the exact result."""
-    if "importance_recall" not in stats:
+    """What the join said of its importance while it ran, without knowing the exact result.
+
+    A few large results decide importance here, so a small sample often cannot say it.
+    """
+    if "sentinel_rows" not in stats:
         return ""
+    if "importance_recall" not in stats:
+        return "unknown"
     low, high = stats["importance_recall_low"], stats["importance_recall_high"]
     return f"{100 * low:.1f} to {100 * high:.1f}%"
 
