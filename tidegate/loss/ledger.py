@@ -42,8 +42,10 @@ _REASONS = (ledger_files.EXPIRED, ledger_files.EVICTED, ledger_files.REFUSED)  #
 Payloads = Sequence[Payload | None]
 
 
-def check(spec: JoinSpec) -> None:
-    """An error if the join can have no ledger."""
+def check(spec: JoinSpec, folder: Any) -> None:
+    """An error if the join can have no ledger, or this is no folder's name."""
+    if not isinstance(folder, str | Path):
+        raise TidegateError(f"ledger is {type(folder).__name__}; give the path of a folder")
     reason = None
     if spec.memory is None:
         reason = "memory is None, so nothing is shed"
