@@ -281,8 +281,7 @@ Known = tuple[interrupts.Scenario, list[interrupts.Moment], interrupts.Expected]
 
 def _known_of(scenario: interrupts.Scenario) -> Known:
     """A scenario, the moments of its push, and what comes of it."""
-    found = interrupts.moments(scenario, lambda engine: interrupts.pushed(engine, scenario.push))
-    return scenario, found, interrupts.undisturbed(scenario)
+    return scenario, interrupts.push_moments(scenario), interrupts.undisturbed(scenario)
 
 
 @cache
