@@ -29,11 +29,12 @@ from tidegate.engine.guard import Call, Guard
 from tidegate.engine.probes import probe_of
 from tidegate.engine.running import RunningJoin
 from tidegate.engine.sample_checks import check_sample
-from tidegate.engine.searching import with_search
+from tidegate.engine.searching import with_search, with_stays
 from tidegate.engine.snapshot import Saved
 from tidegate.engine.throttling import check_cpu, check_fuel, is_fuel
 from tidegate.loss import ledger as ledgers
 from tidegate.loss import saved_sentinel, sentinel
+from tidegate.loss.ledger_files import Files
 from tidegate.shed import recipes
 from tidegate.spec import JoinSpec, TidegateError
 from tidegate.state import arrays, byte_budget
@@ -70,6 +71,9 @@ class JoinEngine(RunningJoin):
     ledger
         An empty folder to which every row is written when it leaves the join, with the reason;
         `tidegate repair` computes from it exactly the results that were lost.
+    stays
+        A boolean column that each stream has: where it is false, a tuple meets those that are
+        retained and is not retained itself. So a part of the tuples stands for all.
 
     Example
     -------
@@ -89,12 +93,13 @@ class JoinEngine(RunningJoin):
         schemas: Mapping[str, pa.Schema] | None = None,
         *,
         probe: str | Sequence[str] = "auto",
-        ledger: str | Path | None = None,
+        ledger: str | Path | Files | None = None,
+        stays: str | None = None,
     ) -> None:
         check_supported(spec)
         if ledger is not None:
             ledgers.check(spec)
-        super().__init__(spec, probe_of(probe, spec.streams), ledger)
+        super().__init__(spec, probe_of(probe, spec.streams), ledger, stays)
         self._schemas = [None] * len(spec.streams)
         self._rows_in = [0] * len(spec.streams)
         self._rejected: list[Counter[str]] = [Counter() for _ in spec.streams]
@@ -182,7 +187,7 @@ class JoinEngine(RunningJoin):
             self._settle()
             self._choose_indexes()
             if self._ledger is not None:
-                self._ledger.end()
+                self._ledger.end(self._state, self._payloads, self._binding)
             self._bytes_peak = max(self._bytes_peak, self._bytes_now())
 
     @contextmanager
@@ -294,7 +299,7 @@ class JoinEngine(RunningJoin):
             flags = with_search(
                 part.matchable, self._searches, self.spec.seed, stream, self._rows_in[stream]
             )
-            part = part._replace(matchable=flags)
+            part = part._replace(matchable=with_stays(flags, table, self._stays))
             self._rows_in[stream] += table.num_rows
             kept = kept_rows(part)
             payload = self._payloads[stream]
@@ -390,7 +395,11 @@ class JoinEngine(RunningJoin):
 
     @classmethod
     def restore(
-        cls, blob: bytes, spec: JoinSpec | None = None, *, ledger: str | Path | None = None
+        cls,
+        blob: bytes,
+        spec: JoinSpec | None = None,
+        *,
+        ledger: str | Path | Files | None = None,
     ) -> JoinEngine:
         """The engine that `snapshot` wrote; it goes on as if nothing had happened.
 
@@ -479,7 +488,8 @@ class JoinEngine(RunningJoin):
         return snapshot.load(self._dump(), self.spec)
 
     def _become(self, other: JoinEngine) -> None:
-        kept = {name: getattr(self, name) for name in ("_guard", "_examples", "_probe", "_ledger")}
+        own = ("_guard", "_examples", "_probe", "_ledger", "_stays")
+        kept = {name: getattr(self, name) for name in own}
         self.__dict__.update(other.__dict__ | kept)
 
     def _resized_into(self, fresh: JoinEngine, part: float) -> bool:

@@ -29,6 +29,7 @@ from tidegate.engine.searching import shares_of
 from tidegate.engine.throttling import fuel_of
 from tidegate.loss import sentinel
 from tidegate.loss.ledger import Ledger
+from tidegate.loss.ledger_files import Files
 from tidegate.loss.sentinel import Sentinel
 from tidegate.shed.shed_records import BY_AGE
 from tidegate.spec import JoinSpec
@@ -53,12 +54,19 @@ SLACK, SLACK_IN_TUPLES = 1 / 2, 1 / 3
 class RunningJoin:
     """What a join holds between two pushes, and how arrivals go through it."""
 
-    def __init__(self, spec: JoinSpec, probe: Probe, ledger: str | Path | None) -> None:
+    def __init__(
+        self,
+        spec: JoinSpec,
+        probe: Probe,
+        ledger: str | Path | Files | None,
+        stays: str | None,
+    ) -> None:
         self.spec = spec
         self._own = sentinel.join_part(spec)  # what the sentinel leaves
         self._probe = probe
         self._ledger = None if ledger is None else Ledger(ledger, spec)
         self._searches = shares_of(spec)
+        self._stays = stays
         self._index_watch = IndexWatch(spec) if is_open(spec) else None
         self._fuel = fuel_of(spec)
         # Which arrays were weighed last, and their bytes.
@@ -208,7 +216,7 @@ class RunningJoin:
         """The loop that serves this join."""
         if self.spec.ties == "instant":
             return instant.run
-        if self._shed is None and self._searches is None:
+        if self._shed is None and self._searches is None and self._stays is None:
             if in_order.serves(self._state):
                 return in_order.run
             if in_order_many.serves(self._state, self._probe.way):
