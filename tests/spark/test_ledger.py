@@ -119,8 +119,8 @@ def test_batch(spark: SparkSession, tmp_path: Path) -> None:
     assert lost.column_names == limited.columns
     assert kept + Counter(zip(*(lost.column(n).to_pylist() for n in ids), strict=True)) == exact
     assert sum(found.rows.values()) == 800
+    fuel = Cpu(comparisons_per_second=5)
     with pytest.raises(TidegateError, match="cpu is given"):
-        fuel = Cpu(comparisons_per_second=5)
         window_join(*sides, **join, memory=40, cpu=fuel, ledger=tmp_path)
 
 

@@ -26,10 +26,11 @@ from tidegate.engine import resizing, snapshot, snapshot_checks
 from tidegate.engine.accounting import stats_of
 from tidegate.engine.examples import row_of
 from tidegate.engine.guard import Call, Guard
+from tidegate.engine.miniature import Miniature
 from tidegate.engine.probes import probe_of
 from tidegate.engine.running import RunningJoin
 from tidegate.engine.sample_checks import check_sample
-from tidegate.engine.searching import with_search, with_stays
+from tidegate.engine.searching import with_search
 from tidegate.engine.snapshot import Saved
 from tidegate.engine.throttling import check_cpu, check_fuel, is_fuel
 from tidegate.loss import ledger as ledgers
@@ -71,9 +72,8 @@ class JoinEngine(RunningJoin):
     ledger
         An empty folder to which every row is written when it leaves the join, with the reason;
         `tidegate repair` computes from it exactly the results that were lost.
-    stays
-        A boolean column that each stream has: where it is false, a tuple meets those that are
-        retained and is not retained itself. So a part of the tuples stands for all.
+    miniature
+        Makes the engine a small copy of a large one, in which some tuples only pass.
 
     Example
     -------
@@ -94,12 +94,12 @@ class JoinEngine(RunningJoin):
         *,
         probe: str | Sequence[str] = "auto",
         ledger: str | Path | Files | None = None,
-        stays: str | None = None,
+        miniature: Miniature | None = None,
     ) -> None:
         check_supported(spec)
         if ledger is not None:
             ledgers.check(spec)
-        super().__init__(spec, probe_of(probe, spec.streams), ledger, stays)
+        super().__init__(spec, probe_of(probe, spec.streams), ledger, miniature)
         self._schemas = [None] * len(spec.streams)
         self._rows_in = [0] * len(spec.streams)
         self._rejected: list[Counter[str]] = [Counter() for _ in spec.streams]
@@ -299,7 +299,9 @@ class JoinEngine(RunningJoin):
             flags = with_search(
                 part.matchable, self._searches, self.spec.seed, stream, self._rows_in[stream]
             )
-            part = part._replace(matchable=with_stays(flags, table, self._stays))
+            if self._miniature is not None:
+                flags = self._miniature.flags(flags, table)
+            part = part._replace(matchable=flags)
             self._rows_in[stream] += table.num_rows
             kept = kept_rows(part)
             payload = self._payloads[stream]
@@ -488,7 +490,7 @@ class JoinEngine(RunningJoin):
         return snapshot.load(self._dump(), self.spec)
 
     def _become(self, other: JoinEngine) -> None:
-        own = ("_guard", "_examples", "_probe", "_ledger", "_stays")
+        own = ("_guard", "_examples", "_probe", "_ledger", "_miniature")
         kept = {name: getattr(self, name) for name in own}
         self.__dict__.update(other.__dict__ | kept)
 

@@ -10,11 +10,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-import pyarrow as pa
 from numpy.typing import NDArray
 
 from tidegate.spec import JoinSpec, TidegateError
-from tidegate.windows.arrivals import PASSES, SEARCHES, WAITS
+from tidegate.windows.arrivals import SEARCHES, WAITS
 
 _STREAM = 0x94D049BB133111EB
 _NUMBER = np.uint64(0x9E3779B97F4A7C15)
@@ -55,13 +54,3 @@ def with_search(
         return matchable
     searching = draws(seed, stream, first, len(matchable)) < shares[stream]
     return matchable * np.where(searching, SEARCHES, WAITS).astype(np.uint8)
-
-
-def with_stays(
-    matchable: NDArray[np.uint8], table: pa.Table, column: str | None
-) -> NDArray[np.uint8]:
-    """The flags where a column of the rows says who is retained at all."""
-    if column is None:
-        return matchable
-    stays = table.column(column).to_numpy()
-    return np.where(stays | (matchable == 0), matchable, PASSES).astype(np.uint8)

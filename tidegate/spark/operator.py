@@ -22,6 +22,7 @@ from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql import types as T  # noqa: N812
 
 from tidegate.binding.result_schema import result_schema
+from tidegate.columns.spark_keys import quoted
 from tidegate.engine import check_supported
 from tidegate.loss import ledger as ledgers
 from tidegate.loss.folders import absolute
@@ -35,7 +36,7 @@ from tidegate.spark.pool import Pool
 from tidegate.spark.pool_book import PoolShare
 from tidegate.spark.processor import JoinPlan
 from tidegate.spark.reports import BatchReports, observed, remember_batch
-from tidegate.spark.routing import Routing, bucket_spec, quoted
+from tidegate.spark.routing import Routing, bucket_spec
 from tidegate.spark.session import SHUFFLE_KEY, check_streaming
 from tidegate.spark.shipping import shipped
 from tidegate.spec import JoinSpec, TidegateError
