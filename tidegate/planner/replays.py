@@ -227,24 +227,28 @@ class Study:
             points = [(r["memory"], r[measure]) for r in rows if r["policy"] == name]
             guesses[name] = observed_curve(points).memory_for(target)
         name = min(guesses, key=lambda each: guesses[each])
-        reached = [r["memory"] for r in rows if r["policy"] == name and r[measure] >= target]
+        own = [row for row in rows if row["policy"] == name]
+        reached = [row for row in own if row[measure] >= target]
         if not reached:
             return None
-        high = min(reached)
-        low = max(
-            (r["memory"] for r in rows if r["policy"] == name and r["memory"] < high), default=0
-        )
+        best = min(reached, key=lambda row: row["memory"])
+        high = best["memory"]
+        low = max((row["memory"] for row in own if row["memory"] < high), default=0)
         for _ in range(_HALVINGS):
             middle = (low + high) // 2
             if high - low <= max(1, high // 50):
                 break
-            kept = self.row(name, policies[name], middle)
-            low, high = (low, middle) if kept[measure] >= target else (middle, high)
+            tried = self.row(name, policies[name], middle)
+            if tried[measure] >= target:
+                best, high = tried, middle
+            else:
+                low = middle
             step()
         spec = self.limited(policies[name], high)
         if high * self.portion >= self.exact.rows:
             spec = as_exact(self.spec)
-        return {"memory": high, "bytes": round(self._bytes(spec, high)), "policy": name}
+        need = {"memory": high, "bytes": round(self._bytes(spec, high)), "policy": name}
+        return need | {"low": best["low"], "high": best["high"]}
 
     def _bytes(self, spec: JoinSpec, tuples: int) -> float:
         """What the join holds, of rows with all their columns, when it holds so many tuples."""

@@ -39,8 +39,8 @@ class WhatIf:
 
     `curve` has a row for each policy and memory: `recall` (of the number of results),
     `importance_recall`, and `low` and `high`, the 95 % interval of the one that was asked for.
-    `needed` has for each target the least memory that reached it, in tuples and in bytes, and its
-    policy; None where no policy reached it.
+    `needed` has for each target the least memory that reached it, in tuples and in bytes, its
+    policy, and the interval of what it keeps; None where no policy reached it.
     """
 
     curve: list[dict[str, Any]]
