@@ -2,18 +2,7 @@
 
 Law: every number is a replay through the engine itself. Where a part of the tuples stands for all
 (`planner.stand_ins`), what is measured is divided by the share that it is of the whole, and every
-recall has an interval of 95 % confidence:
-
-    half = sqrt((1.96 s)^2 + e^2)
-
-s is the standard error of the chance that took keys and tuples. A key k is included with p_k, its
-tuples stay with r_k = rate / p_k, and the residual of tuple i is y_i = kept_i - recall * all_i, in
-results whose first tuple is i; so s^2 is the sum over keys of
-
-    (1 - p_k) (sum_i y_i)^2 + p_k (1 - r_k) sum_i y_i^2, divided by (sum all_i)^2.
-
-e allows for what a memory of few tuples does otherwise than a large one: it was measured on streams
-that were replayed as a whole (`python -m benchmarks whatif`), and falls with the tuples retained.
+recall has an interval (`planner.recall_interval`).
 """
 
 from __future__ import annotations
@@ -34,16 +23,13 @@ from tidegate.offline import key_sample
 from tidegate.planner import spark_sample, stand_ins
 from tidegate.planner.curves import observed_curve
 from tidegate.planner.held_bytes import bytes_of
+from tidegate.planner.recall_interval import Chance, orders_of_arrival
 from tidegate.planner.stand_ins import StandIns
 from tidegate.spec import JoinSpec, Theta, TidegateError
 from tidegate.state.shed_arrays import LARGEST_LOG, MOST_WITH_LOG
 
 # Of all streams together, and of the exact result; of more, some tuples are replayed.
 MOST_ROWS = 400_000
-TWO_SIDED_95 = 1.96
-# What a small memory does otherwise: at least, and of the recall that is still open for each root
-# of the tuples retained.
-LEAST_ERROR, SMALL_MEMORY_ERROR = 0.003, 0.3
 _HALVINGS = 6
 _ARRIVAL, _STAYS = "arrival", "stays"
 
@@ -87,6 +73,7 @@ class Study:
     stays: str | None  # of the column that says who stays
     objective: str
     notes: list[str]
+    _chance: Chance | None = None
 
     @classmethod
     def of(
@@ -122,7 +109,7 @@ class Study:
         full = dict(some.tables)
         small = {name: narrow(full[name], spec, at) for at, name in enumerate(spec.streams)}
         taken = {name for table in full.values() for name in table.column_names}
-        orders = _orders_of_arrival(some, spec)
+        orders = orders_of_arrival(some, spec)
         names = tuple(unused_name(f"{_ARRIVAL} {name}", taken) for name in spec.streams)
         stays = unused_name(_STAYS, taken) if stand_ins.can_pass(spec) else None
         for at, name in enumerate(spec.streams):
@@ -130,10 +117,11 @@ class Study:
             if stays is not None:
                 small[name] = small[name].append_column(stays, pa.array(some.stays[name]))
         notes = [
-            f"{some.rows:,} rows of {some.total:,} stand for all, a sample of the keys with "
-            f"{some.rate:.2g} of each key's results; intervals are of 95 % confidence"
+            f"{some.rows:,} of {some.total:,} rows stand for all, and give {some.rate:.2%} of the "
+            "results; intervals are of 95 % confidence"
         ]
-        return cls(spec, full, small, some, names, stays, objective, notes)
+        chance = Chance.of(some, orders, passes=stays is not None)
+        return cls(spec, full, small, some, names, stays, objective, notes, chance)
 
     @cached_property
     def exact(self) -> Kept:
@@ -182,27 +170,10 @@ class Study:
 
     def _half_width(self, kept: Kept, recall: float, budget: int) -> float:
         """Half of the interval of a recall."""
-        some, alls = self.sample, self.exact.of(self.objective)
-        total = float(alls.sum())
-        if some is None or total <= 0.0 or kept is self.exact:
+        if self._chance is None or kept is self.exact:
             return 0.0
-        residual = kept.of(self.objective) - recall * alls
-        by_arrival = np.argsort(np.concatenate(list(_orders_of_arrival(some, self.spec).values())))
-        code = np.concatenate([some.code[name] for name in self.spec.streams])[by_arrival]
-        p = np.concatenate([some.inclusion[name] for name in self.spec.streams])[by_arrival]
-        key = np.unique(code, return_inverse=True)[1]
-        sums = np.bincount(key, residual)
-        squares = np.bincount(key, residual * residual)
-        included = np.zeros(len(sums))
-        included[key] = p
-        staying = np.minimum(1.0, some.rate / included)
-        if self.stays is None:
-            staying[:] = 1.0
-        variance = (1.0 - included) * sums**2 + included * (1.0 - staying) * squares
-        chance = TWO_SIDED_95 * float(np.sqrt(variance.sum())) / total
-        retained = max(1.0, budget * self.portion)
-        small = LEAST_ERROR + SMALL_MEMORY_ERROR * min(recall, 1.0 - recall) / np.sqrt(retained)
-        return float(np.hypot(chance, small))
+        parts, wholes = kept.of(self.objective), self.exact.of(self.objective)
+        return self._chance.half_width(parts, wholes, recall, budget * self.portion)
 
     def limited(self, policy: Any, budget: int) -> JoinSpec:
         """The join under a budget for the full streams."""
@@ -295,16 +266,6 @@ def rate_for(total: int, spec: JoinSpec, asked: float | None) -> float:
 def as_exact(spec: JoinSpec) -> JoinSpec:
     """The join without a budget."""
     return spec.replace(memory=None, split="auto", policy="auto")
-
-
-def _orders_of_arrival(some: StandIns, spec: JoinSpec) -> dict[str, NDArray[np.int64]]:
-    """The place of each tuple among all that are replayed."""
-    times = [each.time for each in stand_ins.encoded(some.tables, spec).values()]
-    stream = np.repeat(np.arange(len(times)), [len(time) for time in times])
-    place = np.empty(some.rows, np.int64)
-    place[np.lexsort((stream, np.concatenate(times)))] = np.arange(some.rows)
-    ends = np.cumsum([len(time) for time in times])[:-1]
-    return dict(zip(spec.streams, np.split(place, ends), strict=True))
 
 
 def _share(part: Floats, whole: Floats) -> float:
