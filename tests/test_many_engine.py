@@ -67,7 +67,7 @@ def test_the_loop_for_streams_in_order(seed: int, streams: int, cut: bool) -> No
     pushes = [Push(push.tables) for push in case.pushes]
     case = ManyCase(case.spec, tuple(map(one_key, pushes) if cut else pushes))
     engine, found = replayed(case)
-    assert in_order_many.serves(engine._state, engine._probe.way)
+    assert in_order_many.serves(engine._state)
     check_against_twin(case, engine, found)
 
 
