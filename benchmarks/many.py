@@ -110,7 +110,7 @@ def chain_of(streams: Streams, pushes: Sequence[dict[str, pa.Table]]) -> Callabl
 
 
 def merged(results: pa.Table, window: int) -> pa.Table:
-    """Results of two as tuples of a stream, with the times and ids of all tuples they are made of."""
+    """Results of two as tuples of a stream, with times and ids of all that they are made of."""
     is_base = "first" not in results.column_names
     since = results["time" if is_base else "first"]
     first = pc.min_element_wise(since, results["time_right"])

@@ -56,9 +56,7 @@ class Entry:
 class ArrivalOrder(Shedding):
     """EP; a pattern is a text such as "011": present on the second and the third stream."""
 
-    def __init__(
-        self, streams: int, fade: int | None = FADE, most: int | None = None
-    ) -> None:
+    def __init__(self, streams: int, fade: int | None = FADE, most: int | None = None) -> None:
         """`most`: so many patterns have an entry, by the streams besides that of the tuple; those
         that are seen later share one."""
         self.fade = fade

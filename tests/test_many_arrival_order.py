@@ -141,7 +141,9 @@ def test_tables_take_the_space_of_formula_1_times_a_constant(streams: int) -> No
         name: pa.table({"t": range(len(keys)), "k": [k if k >> at & 1 else -k for k in keys]})
         for at, name in enumerate(names_of(streams))
     }
-    held = [held_by(streams, policy, tables, 50 * streams) for policy in ("arrival-order", "random")]
+    held = [
+        held_by(streams, policy, tables, 50 * streams) for policy in ("arrival-order", "random")
+    ]
     entries = space_bytes(streams, 0, 0) // 10
     members = 50 * streams * 40  # groups link their members
     assert 24 * entries < held[0] - held[1] < 60 * entries + members + 2000

@@ -216,18 +216,7 @@ def missing_room(state, lane):
 @step
 def settle(state, arrivals, many, stream, bucket, arrival):
     """Give the arrival a slot, in its window and in its index."""
-    lane = state.lanes[stream]
-    slot = np.uint64(state.pool[0].first_unused)
-    state.pool[0].first_unused = state.slots[slot].newer
-    state.pool[0].unused -= 1
-    state.lines[np.uint64(lane.end)] = slot
-    lane.end += 1
-    lane.newest = arrivals.time[arrival]
-    state.slots[slot].time = arrivals.time[arrival]
-    state.slots[slot].code = arrivals.code[arrival]
-    state.slots[slot].row = arrivals.row[arrival]
-    if state.gate[0].has_importance:
-        state.importance[slot] = arrivals.importance[arrival]
+    slot = in_order.enter_line(state, arrivals, stream, arrival)
     if arrivals.matchable[arrival]:
         number = many.since[stream] + many.held[stream]
         numbered.insert(state.buckets, state.slots, stream, bucket, slot, number)

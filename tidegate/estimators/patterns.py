@@ -10,9 +10,9 @@ it is, so no tuple changes its place among the victims. A tuple remembers how of
 halved before it came, and its results count with the weight that it has in n by now.
 
 A stream is always in the patterns of its own tuples, so each has 2^(n-1) of them; a pattern's
-*place* is its bits without that of the stream. Most of them never occur with many streams, so only
-places that were seen have a row in the tables, and these grow. Where a budget in bytes sets a limit,
-places that are seen later share the row OTHERS.
+*place* is its bits without that of the stream. With many streams most of them never occur, so only
+places that were seen have a row in the tables, and these grow. A budget in bytes sets a limit to
+that: places that are seen later share the row OTHERS.
 """
 
 from __future__ import annotations
@@ -85,9 +85,7 @@ def with_rows(patterns: Patterns, rows: int) -> Patterns:
         table[:before] = old
     place = np.zeros(rows, np.uint16)
     place[:before] = patterns.place
-    return patterns._replace(
-        results=tables[0], retained=tables[1], halved=tables[2], place=place
-    )
+    return patterns._replace(results=tables[0], retained=tables[1], halved=tables[2], place=place)
 
 
 @step

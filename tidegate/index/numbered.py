@@ -61,7 +61,6 @@ def insert(buckets, slots, stream, bucket, slot, number):
     buckets[bucket, stream, 0] = number & _MASK
 
 
-
 @step
 def warm_row(buckets, bucket):
     """Bring a bucket near that will be asked soon; it may lie on two lines of the CPU's cache."""
