@@ -68,8 +68,39 @@ def test_the_loop_for_streams_in_order(seed: int, streams: int, cut: bool) -> No
     pushes = [Push(push.tables) for push in case.pushes]
     case = ManyCase(case.spec, tuple(map(one_key, pushes) if cut else pushes))
     engine, found = replayed(case)
-    assert in_order_many.serves(engine._state, engine._probe.way)
+    assert in_order_many.serves(engine._state)
     check_against_twin(case, engine, found)
+
+
+@pytest.mark.nojit
+@settings(deadline=None, max_examples=60)
+@given(seed=SEEDS, streams=st.integers(3, 4), at=st.integers(0, 3), moment=st.integers(0, 9))
+def test_a_watermark_ends_the_loop_for_streams_in_order(
+    seed: int, streams: int, at: int, moment: int
+) -> None:
+    """From then on tuples may leave in another order, so the index is of the other kind."""
+    case = exact_case(seed, streams, ties="arrival", lateness=0, within=4)
+    pushes = [Push(push.tables) for push in case.pushes]
+    at = min(at, len(pushes) - 1)
+    pushes[at] = Push(pushes[at].tables, moment)
+    case = ManyCase(case.spec, tuple(pushes))
+    engine, found = replayed(case)
+    assert not in_order_many.serves(engine._state)
+    check_against_twin(case, engine, found)
+
+
+@pytest.mark.nojit
+@settings(deadline=None, max_examples=40)
+@given(seed=SEEDS, streams=st.integers(3, 4), before=st.integers(0, 12))
+def test_the_numbers_of_tuples_start_again(seed: int, streams: int, before: int) -> None:
+    """They have 31 bits; results do not notice."""
+    case = exact_case(seed, streams, ties="arrival", lateness=0, within=3)
+    case = ManyCase(case.spec, tuple(Push(push.tables) for push in case.pushes))
+    _, expected = replayed(case)
+    engine = engine_of(case.spec)
+    engine._state.lanes.taken = 2**31 - before
+    _, found = replayed(case, engine)
+    assert found == expected
 
 
 def one_key(push: Push) -> Push:

@@ -59,6 +59,14 @@ def test_one_figure_gives_claims_and_a_report(
     assert "k_opt, seconds" in capsys.readouterr().out
 
 
+def test_the_numbers_of_one_figure_are_printed(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """As tables; with several figures they stand in the report only."""
+    assert run(["reproduce", "kang2003-table3", "--quick", "--out", str(tmp_path)]) == 0
+    assert "a: computed" in capsys.readouterr().out
+
+
 def test_figures_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
     names = [row["name"] for row in _answer(capsys, "list")["figures"]]
     assert "ojewole2006-fig8" in names
