@@ -61,7 +61,8 @@ def state_written(batch: int) -> Callable[[Path], bool]:
 
 @pytest.mark.parametrize("streams", [2, 3])
 def test_killed_drivers(feed: Feed, streams: int) -> None:
-    """Stopped after two micro-batches; killed in the fourth on one core, in the fifth on three.
+    """Stopped after two micro-batches; killed in the fourth on one core (with two streams), in the
+    fifth on three.
 
     The later sessions ask for 5 partitions: a checkpoint keeps its own, and so its buckets. Its
     ledger has what it lost, whatever was written and never committed.
@@ -75,7 +76,8 @@ def test_killed_drivers(feed: Feed, streams: int) -> None:
     feed.start(joined(feed, streams, ledger=shed), "disturbed").awaitTermination()
     for name, tables in batches.items():
         feed.write(name, tables[2:], first=2)
-    kill_driver(feed, 1, streams, began(3))
+    if streams == 2:
+        kill_driver(feed, 1, streams, began(3))
     kill_driver(feed, 3, streams, state_written(4))
     disturbed = feed.run(joined(feed, streams, ledger=shed), "disturbed")
     undisturbed = feed.run(joined(feed, streams), "undisturbed")

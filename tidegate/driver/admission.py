@@ -12,7 +12,7 @@ import numpy as np
 
 from tidegate.binding.spec_records import BTREE, TTREE
 from tidegate.compiled.kernel import kernel, part, step
-from tidegate.driver.existence import pattern_of
+from tidegate.driver.existence import lacks_rows, pattern_of
 from tidegate.driver.leaving import EVICTED, EXPIRED, REFUSED, count, expire_by_count, leave
 from tidegate.driver.observing import importance_of, key_of, settle_key
 from tidegate.driver.prefetching import warm_victim
@@ -70,7 +70,7 @@ def missing_room(state, shed, arrivals, output, stream, arrival):
         if lifetime.is_cramped(state.lanes[stream], state.lanes[stream].alive):
             missing = NEED_PLACES
         elif shed is not None:
-            if rare_keys.needs_lines(shed.frequency):
+            if rare_keys.needs_lines(shed.frequency) or lacks_rows(shed.patterns):
                 missing = NEED_RARE
             elif is_crowded(shed, stream):
                 missing = NEED_PLACES

@@ -38,6 +38,7 @@ from tidegate.loss import saved_sentinel, sentinel
 from tidegate.loss.ledger_files import Files
 from tidegate.shed import recipes
 from tidegate.spec import JoinSpec, TidegateError
+from tidegate.spec.given import by_name, check_spec
 from tidegate.state import arrays, byte_budget
 from tidegate.windows.arrivals import Arrivals
 
@@ -96,9 +97,10 @@ class JoinEngine(RunningJoin):
         ledger: str | Path | Files | None = None,
         miniature: Miniature | None = None,
     ) -> None:
+        check_spec(spec)
         check_supported(spec)
         if ledger is not None:
-            ledgers.check(spec)
+            ledgers.check(spec, ledger)
         super().__init__(spec, probe_of(probe, spec.streams), ledger, miniature)
         self._schemas = [None] * len(spec.streams)
         self._rows_in = [0] * len(spec.streams)
@@ -106,7 +108,7 @@ class JoinEngine(RunningJoin):
         self._examples: list[dict[str, Any]] = []
         self._bytes_peak = 0
         self._guard = Guard()
-        for name, schema in _by_name(schemas or {}, "schemas").items():
+        for name, schema in by_name(schemas or {}, "schemas").items():
             stream = self._stream(name)
             if not isinstance(schema, pa.Schema):
                 raise TidegateError(
@@ -159,7 +161,7 @@ class JoinEngine(RunningJoin):
         check_fuel(self.spec, fuel)
         given = {
             self._stream(name): to_arrow(table, name, self._schemas[self._stream(name)])
-            for name, table in _by_name(tables, "push").items()
+            for name, table in by_name(tables, "push").items()
             if table is not None
         }
         binding = self._binding_with({stream: table.schema for stream, table in given.items()})
@@ -512,15 +514,6 @@ class JoinEngine(RunningJoin):
                 fresh._fit_budget(output)
                 return True
         return False
-
-
-def _by_name(given: Any, what: str) -> Mapping[str, Any]:
-    if not isinstance(given, Mapping):
-        raise TidegateError(
-            f"{what} was given {type(given).__name__}; give a dict by stream name, such as "
-            "{'left': ...}"
-        )
-    return given
 
 
 def _listed(schema: pa.Schema) -> str:

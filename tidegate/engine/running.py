@@ -106,6 +106,7 @@ class RunningJoin:
     def _set_watermark(self, moment: int, output: Output) -> None:
         self._state = state = arrays.with_late(self._state)
         if not state.pool[0].tracked:
+            self._state = state = arrays.with_index_for(state, in_order=False)
             arrays.start_tracking(state)
         state.gate[0].external = 1
         self._count_arrays()
@@ -126,6 +127,7 @@ class RunningJoin:
         work, many = self._work(arrivals, scratch), self._many()
         output = self._room(scratch)
         drive = self._driver()
+        self._state = arrays.with_index_for(self._state, drive is in_order_many.run)
         if self._state.gate[0].order + len(arrivals.time) > arrays.MOST_ORDERS:
             if self._ledger is not None:
                 self._ledger.renumbered(self._state)
@@ -221,7 +223,7 @@ class RunningJoin:
         if self._shed is None and self._searches is None and self._miniature is None:
             if in_order.serves(self._state):
                 return in_order.run
-            if in_order_many.serves(self._state, self._probe.way):
+            if in_order_many.serves(self._state):
                 return in_order_many.run
         return arrival.run
 
@@ -261,6 +263,8 @@ class RunningJoin:
             block=np.zeros(2, np.int64),
             digit=np.zeros(streams, np.int64),
             next=np.zeros(streams, np.int64),
+            since=np.zeros(streams, np.int64),
+            held=np.zeros(streams, np.int64),
             shares=np.zeros(len(self._state.slots) if told else 1, np.float64),
         )
 

@@ -52,8 +52,10 @@ _REASONS = (ledger_files.EXPIRED, ledger_files.EVICTED, ledger_files.REFUSED)  #
 Payloads = Sequence[Payload | None]
 
 
-def check(spec: JoinSpec) -> None:
-    """An error if the join can have no ledger."""
+def check(spec: JoinSpec, where: Any) -> None:
+    """An error if the join can have no ledger, or none can be written there."""
+    if not isinstance(where, str | Path | Files):
+        raise TidegateError(f"ledger is {type(where).__name__}; give the path of a folder")
     reason = None
     if spec.memory is None:
         reason = "memory is None, so nothing is shed"

@@ -18,7 +18,7 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import pyarrow as pa
 from pyarrow import parquet
@@ -41,6 +41,7 @@ def file_of(folder: Path, stream: str, push: int, alive: bool = False) -> Path:
     return folder / f"{stream}{'-alive' if alive else ''}-{push:09d}.parquet"
 
 
+@runtime_checkable
 class Files(Protocol):
     """Where a ledger writes.
 

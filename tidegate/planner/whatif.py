@@ -20,6 +20,7 @@ from tidegate.planner.replays import Study, narrow
 from tidegate.shed.recipes import check_for_many
 from tidegate.shed.recipes import policies as known_policies
 from tidegate.spec import JoinSpec, TidegateError
+from tidegate.spec.given import by_name, check_spec
 from tidegate.spec.policy import is_sampling
 from tidegate.spec.units import require_name
 
@@ -124,6 +125,8 @@ def whatif(
     >>> [(row["policy"], row["memory"]) for row in found.curve if row["recall"] == 1.0]
     [('random', 62), ('prob', 62), ('optimum', 62)]
     """
+    check_spec(spec)
+    by_name(streams, "whatif")
     require_name(objective, OBJECTIVES, "objective")
     chosen = _chosen_policies(policies, spec)
     budgets = None if memory is None else _budgets(memory)

@@ -119,7 +119,7 @@ def window_join(
     routing = Routing.of(wish, buckets)
     _check_budget(inputs, routing)
     if ledger is not None:
-        _check_ledger(inputs, pool)
+        _check_ledger(inputs, pool, ledger)
     # The name of an unnamed join: random, since one query may have several.
     called = name or f"#{uuid.uuid4().hex}"
     if inputs.streaming:
@@ -147,14 +147,14 @@ def _check_budget(inputs: Inputs, routing: Routing) -> None:
         JoinEngine(smallest, inputs.arrow_schemas)
 
 
-def _check_ledger(inputs: Inputs, pool: Pool | None) -> None:
+def _check_ledger(inputs: Inputs, pool: Pool | None, ledger: Any) -> None:
     """Say early what the workers would say."""
     if pool is not None:
         raise TidegateError(
             "ledger is given, and memory is a pool, whose joins change their budgets; give the "
             "join a memory of its own"
         )
-    ledgers.check(inputs.spec)
+    ledgers.check(inputs.spec, ledger)
     inputs.spec.to_json()  # it is written beside the rows
     ledgers.check_columns([inputs.arrow_schemas[name] for name in inputs.spec.streams])
 
