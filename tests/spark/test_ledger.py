@@ -67,7 +67,7 @@ def test_only_what_was_committed_counts(
 
 def test_a_micro_batch_that_was_not_committed(tmp_path: Path) -> None:
     batches = batches_of(900, 4)
-    plan = plan_of(BUDGET, batches[0][0], ledger=str(tmp_path / "shed"))
+    plan = plan_of(BUDGET, batches[0][0], ledger=f"file://{tmp_path}/shed")
     cells = Cells()
     for number, tables in enumerate(batches):
         step(plan, cells, tables, number)

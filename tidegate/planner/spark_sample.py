@@ -65,7 +65,8 @@ def chosen(frames: Mapping[str, Any], spec: JoinSpec, rate: float, total: int) -
     top = counts.orderBy(f.desc(_COUNT)).limit(MOST_FREQUENT).toArrow()
     known = _inclusions(top, spec, rate, total)
     session = frames[spec.streams[0]].sparkSession
-    told = f.broadcast(session.createDataFrame(known.to_pandas()))
+    kinds = f"{_HASH} long, {_INCLUSION} double"  # there may be none
+    told = f.broadcast(session.createDataFrame(known.to_pandas(), kinds))
     draw = f.pmod(f.xxhash64(f.col(_HASH), f.lit(spec.seed)), f.lit(_STEPS)) / f.lit(_STEPS)
     some, inclusion = {}, {}
     for name in spec.streams:

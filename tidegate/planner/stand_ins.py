@@ -26,6 +26,7 @@ from tidegate.spec import JoinSpec
 ROWS_PER_STAY = 4
 _BINS = 22  # bits: keys are counted by hash, and few share a count
 _MIX_1, _MIX_2 = np.uint64(0x9E3779B97F4A7C15), np.uint64(0xD6E8FEB86659FD93)
+_SPREAD = 0xBF58476D1CE4E5B9
 _HALVINGS = 40
 
 Floats = NDArray[np.float64]
@@ -122,7 +123,8 @@ def inclusions(counts: Floats, rate: float, wanted: float) -> Floats:
 
 def mixed(code: Codes, seed: int) -> Codes:
     """Codes of keys as evenly spread numbers."""
-    found = (code ^ np.uint64(seed % 2**64)) * _MIX_1
+    # A small seed alone would only exchange the numbers of neighbouring keys.
+    found = (code ^ np.uint64(seed * _SPREAD % 2**64)) * _MIX_1
     found = (found ^ (found >> np.uint64(31))) * _MIX_2
     return found ^ (found >> np.uint64(29))
 

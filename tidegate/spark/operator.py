@@ -84,6 +84,7 @@ def window_join(
         `tidegate repair` computes from it exactly the results that were lost. It must be one that
         all workers can write to: a local path on one machine, else a shared one or an address such
         as `s3://bucket/folder`. Each query needs one of its own, and keeps it when it restarts.
+        Rows that `max_ahead` rejects are not in it.
 
     Returns
     -------
