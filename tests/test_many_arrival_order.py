@@ -13,6 +13,7 @@ from many_cases import ManyCase, many_case, names_of
 from many_runs import Reporting, check_victims
 from naive_patterns import ArrivalOrder
 from strategies import only_plain
+from tries import examples
 
 import tidegate as tg
 from tidegate.estimators import patterns
@@ -32,14 +33,14 @@ def ordered_case(seed: int, streams: int, fade: int | None, **options: Any) -> M
 
 @pytest.mark.nojit
 @pytest.mark.parametrize("ties", ["arrival", pytest.param("instant", marks=only_plain)])
-@settings(deadline=None, max_examples=100)
+@settings(deadline=None, max_examples=examples(2 / 3))
 @given(seed=SEEDS, streams=st.integers(2, 5), fade=FADES)
 def test_victims_are_those_of_the_twin(ties: Any, seed: int, streams: int, fade: Any) -> None:
     case = ordered_case(seed, streams, fade, ties=ties)
     check_victims(case, ArrivalOrder(streams, fade))
 
 
-@settings(deadline=None, max_examples=50)
+@settings(deadline=None, max_examples=examples(1 / 3))
 @given(seed=SEEDS, streams=st.integers(2, 4), fade=FADES)
 def test_snapshots_keep_the_victims(seed: int, streams: int, fade: Any) -> None:
     check_victims(ordered_case(seed, streams, fade), ArrivalOrder(streams, fade), Random(seed))
@@ -47,7 +48,7 @@ def test_snapshots_keep_the_victims(seed: int, streams: int, fade: Any) -> None:
 
 @pytest.mark.nojit
 @only_plain
-@settings(deadline=None, max_examples=30)
+@settings(deadline=None, max_examples=examples(1 / 5))
 @given(seed=SEEDS, ties=st.sampled_from(["arrival", "instant"]))
 @pytest.mark.parametrize("index", ["btree", "nested-loop"])
 def test_other_indexes_know_the_patterns_too(index: str, seed: int, ties: Any) -> None:

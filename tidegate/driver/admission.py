@@ -41,6 +41,7 @@ from tidegate.state.indexes import enter_index
 from tidegate.state.join_state import DEPARTURES
 from tidegate.throttle import ring
 from tidegate.windows import lifetime
+from tidegate.windows.arrivals import PASSES
 
 DONE, NEED_SLOTS, NEED_NODES, NEED_ARENA, NEED_OUTPUT, NEED_RARE, NEED_PLACES = range(7)
 NO_VISITOR = -1
@@ -140,7 +141,7 @@ def admit(state, shed, arrivals, output, stream, arrival, visitor):
         number_visitor(state, stream, visitor)
     lane = state.lanes[stream]
     lives = lane.is_time_window or lane.window > 0
-    if lives:
+    if lives and arrivals.matchable[arrival] != PASSES:
         if shed is None:
             expire_by_count(state, shed, output, stream)
             if visitor < 0:

@@ -71,8 +71,9 @@ def keys_for(slots: int) -> int:
     return slots + 1
 
 
-def shed_of(spec: JoinSpec, binding: Binding, state: State) -> Shed | None:
-    """What shedding starts with; None without a budget."""
+def shed_of(spec: JoinSpec, binding: Binding, state: State, log: int | None = None) -> Shed | None:
+    """What shedding starts with; None without a budget. `log` is how many tuples of a full window
+    are counted one by one, by default as many as the budget allows."""
     if spec.memory is None:
         return None
     policy = spec.policy_choice
@@ -82,7 +83,7 @@ def shed_of(spec: JoinSpec, binding: Binding, state: State) -> Shed | None:
     chosen = is_sampling(policy) or (streams == 2 and policy.get("statistics") is None)
     if chosen and statistics == frequency.WINDOW and any(w.size == 0 for w in spec.windows):
         statistics = frequency.FADED  # an empty window shows no matches
-    lines = log_lines(spec) if recipe.keyed else 1
+    lines = (log or log_lines(spec)) if recipe.keyed else 1
     by_pattern = recipe.kind == shed_records.ARRIVAL_ORDER
     known = None
     if by_pattern:
