@@ -121,7 +121,8 @@ def merged(results: pa.Table, window: int) -> pa.Table:
     if is_base:
         carried = {"time 0": results["time"], "id 0": results["id"]}
     number = len(carried) // 2
-    carried |= {f"time {number}": results["time_right"], f"id {number}": results["id_right"]}
+    newest = results["id_right" if is_base else "id"]
+    carried |= {f"time {number}": results["time_right"], f"id {number}": newest}
     table = pa.table({"time": last, "key": results["key"], "first": first, **carried})
     return table.filter(pc.less_equal(pc.subtract(last, first), window))
 
