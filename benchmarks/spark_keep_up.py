@@ -33,12 +33,13 @@ import pyarrow.parquet as pq
 from benchmarks.side_by_side import Row, compared
 from benchmarks.spark_workload import STREAMS, need_spark
 
-INTERVAL = 6.0  # seconds between two files, by the wall clock
+INTERVAL = 4.0  # seconds between two files, by the wall clock
 FILE_SECONDS = 50  # of event time in a file
 WINDOW_FILES = 1
 OVERLOAD = 3.0
 FILES, QUICK_FILES = 24, 6
 GROWTH, QUICK_GROWTH = 7, 2  # micro-batches that the query without a budget has at least
+PATIENCE = 320.0  # seconds that it has for them at most
 CORES = 2
 NEAR = 0.004  # of a map of 1 x 1
 SCHEMA = "x double, y double, ts timestamp, id long"
@@ -247,7 +248,7 @@ def session() -> Any:
 def contest(name: str, rows: int, files: int, least: int) -> None:
     """Run a query until all files are there and one interval more; print what it did.
 
-    It goes on until it has ended `least` micro-batches besides the first, or as long again.
+    It goes on until it has ended `least` micro-batches besides the first, `PATIENCE` at most.
     """
     import tidegate as tg
 
@@ -278,10 +279,11 @@ def contest(name: str, rows: int, files: int, least: int) -> None:
             time.sleep(0.1)  # the first micro-batch loads code
         print("the first micro-batch has ended", file=sys.stderr, flush=True)
         source.start()
-        deadline = time.time() + files * INTERVAL
+        began = time.time()
+        deadline = began + files * INTERVAL
         seen = read(query, source, rows)
         while time.time() < deadline or (
-            len(seen.delay) < least and time.time() < deadline + files * INTERVAL
+            len(seen.delay) < least and time.time() < began + PATIENCE
         ):
             time.sleep(INTERVAL)
             seen = read(query, source, rows)

@@ -59,7 +59,9 @@ class ManyCpuJoin(ManyJoin):
         return found
 
     def worth(self, combination: Combination) -> float:
-        """Its importance; of a mean the sum, since only proportions count."""
+        """Its importance; of a mean the sum, since only proportions count; 1 if none is given."""
+        if self.spec.importance is None:
+            return 1.0
         kind = self.spec.output_importance
         importances = [x.importance for x in combination]
         return output_importance("sum" if kind == "mean" else kind, importances)

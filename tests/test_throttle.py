@@ -22,7 +22,7 @@ from naive_cpu import NaiveCpuJoin
 from tries import examples
 
 import tidegate as tg
-from tidegate.engine import core_speed
+from tidegate.engine import core_speed, saved_throttle
 from tidegate.state import throttle_arrays
 
 MANY, SOME = examples(1 / 4), examples(1 / 15)
@@ -286,6 +286,29 @@ def test_fuel_is_kept(predicate: str, data: st.DataObject) -> None:
             most *= 3 if "inverted" in case.spec.index_kinds else 1
             assert engine.stats()["comparisons"] <= granted + most
             assert tank.fuel <= tank.most
+
+
+@pytest.mark.nojit
+def test_a_snapshot_from_before_there_was_old_evidence() -> None:
+    cpu = tg.Cpu(5, adapt_every=4, basic_window=3)
+    spec = tg.JoinSpec(on="k", time="t", within=9, index="nested-loop", cpu=cpu)
+    engine = tg.JoinEngine(spec)
+    engine.push({name: table(name, 3, 40, 30) for name in spec.streams})
+    throttle = engine._state.throttle
+    assert throttle is not None
+    numbers = saved_throttle.saved(throttle)
+    assert any(any(row) for row in numbers["cells"]["old_worth"])
+    for what, names in (
+        ("tank", ("probed", "probed_before")),
+        ("cells", ("old_comparisons", "old_worth")),
+    ):
+        for name in names:
+            del numbers[what][name]
+    fresh = tg.JoinEngine(spec, {n: table(n, 3, 0, 1).schema for n in spec.streams})._state.throttle
+    assert fresh is not None
+    saved_throttle.refill(fresh, numbers, 1)
+    assert (fresh.cells.worth == throttle.cells.worth).all()
+    assert not fresh.cells.old_worth.any()
 
 
 def test_a_budget_in_bytes_holds_the_cpu_budget_too() -> None:

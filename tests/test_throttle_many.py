@@ -51,6 +51,12 @@ def check_equal_to_twin(case: ManyCase, probe: Any = "auto") -> None:
     stats = engine.stats()
     for name, value in twin.stats().items():
         assert stats.get(name, 0) == pytest.approx(value), name
+    throttle = engine._state.throttle
+    assert throttle is not None
+    for cells, twins in zip(throttle.cells, twin.budget.sides, strict=True):
+        for cell, other in zip(cells, twins, strict=False):
+            found = [cell.hits, cell.worth, cell.old_worth]
+            assert found == pytest.approx([other.hits, other.worth, other.old_worth])
 
 
 @pytest.mark.nojit
