@@ -203,8 +203,8 @@ def _lacking(total: Mapping[str, NDArray[np.float64]], beside: Any) -> NDArray[n
     if beside is None:
         return np.full(len(own), own.sum())
     _, place = np.unique(beside, return_inverse=True)
-    lacking: NDArray[np.float64] = np.bincount(place, own)[place]
-    return lacking
+    by_stretch: NDArray[np.float64] = np.bincount(place, weights=own)
+    return by_stretch[place]
 
 
 def _weights(table: pa.Table) -> NDArray[np.float64]:
