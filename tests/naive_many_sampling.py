@@ -15,7 +15,7 @@ from naive import Arrival, length
 from naive_many import NOTHING, Combination, ManyJoin, key_of
 from naive_many_policies import Frequency
 from naive_policies import chance
-from naive_sampling import UNSEEN
+from naive_sampling import CERTAIN, UNSEEN
 
 _DRAW = 0xD6E8FEB86659FD93
 
@@ -85,7 +85,19 @@ class Cluster(Frequency):
         for combination in combinations:
             retained = [x.taken for x in combination if x not in join.together]
             weight = math.prod(max(1.0, self.threshold[at] / self.size[at]) for at in retained)
+            weight = weight if weight > 1.0 else certain(join)
             self.weights.append((tuple(x.row for x in combination), weight))
+
+
+def certain(join: ManyJoin) -> float:
+    """The weight of a certain result: exactly 1 while nothing that waits for results was lost."""
+    lost = sum(
+        join.intake.counts[cause, stream]
+        for cause in ("evicted", "refused")
+        for stream, window in enumerate(join.spec.windows)
+        if window.size > 0
+    )
+    return CERTAIN if lost else 1.0
 
 
 def drawn(seed: int, arrival: Arrival) -> float:

@@ -35,6 +35,7 @@ Weighted = tuple[tuple[int, ...], float]
 UNSEEN = 0.5  # matches of a key that was not seen yet, for PPS
 PARTS = 4  # of a window: if the memory was never full for one, the fraction may grow
 GROWTH = 0.9  # of the threshold
+CERTAIN = 1.0 + 2.0**-50
 
 
 class SampledJoin(ShedJoin):
@@ -128,7 +129,18 @@ class SampledJoin(ShedJoin):
     # --- meeting ---------------------------------------------------------------------------
 
     def weight_of(self, arrival: Arrival) -> float:
-        return max(1.0, arrival.threshold / arrival.size)
+        weight = arrival.threshold / arrival.size
+        return weight if weight > 1.0 else self.certain()
+
+    def certain(self) -> float:
+        """Exactly 1 while nothing that waits for results was lost."""
+        lost = sum(
+            self.counts[reason, stream]
+            for reason in ("evicted", "refused")
+            for stream in range(2)
+            if self.window(stream) > 0
+        )
+        return CERTAIN if lost else 1.0
 
     def take(self, arrival: Arrival) -> list[naive.Result]:
         if self.too_late(arrival):
@@ -148,7 +160,8 @@ class SampledJoin(ShedJoin):
         earlier, results = list(self.alive), []
         for place, arrival in enumerate(instant):
             partners = [other for other in instant[:place] if self.pair(arrival, other)]
-            self.weights += [(self.rows(arrival, other), 1.0) for other in partners]
+            certain = self.certain()
+            self.weights += [(self.rows(arrival, other), certain) for other in partners]
             results += self.results(arrival, partners)
             self.see(arrival)
         for arrival in instant:

@@ -7,7 +7,7 @@ in groups too; where it would not, it is unknown. What cannot be answered is ref
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -96,6 +96,56 @@ def test_a_sample_of_everything_is_exact() -> None:
         assert (row["interval"], row["error"], row["tuples"]) == ("exact", 0, 0)
 
 
+@pytest.mark.nojit
+def test_exact_is_what_lost_nothing() -> None:
+    """A certain row says nothing of rows of its group that were not sampled."""
+    table = pa.table(
+        {
+            "t": [1, 2, 11, 12, 21],
+            "g": ["a", "a", "a", "b", "b"],
+            "_weight": [1.0, 1.0, 1.0, 2.5, tags.SURE],
+        }
+    )
+    said = tg.estimate(table, "count(*)", by="g").to_pylist()
+    assert {row["g"]: row["interval"] for row in said} == {"a": "unknown", "b": "unknown"}
+    said = tg.estimate(table, "count(*)", every=10, time="t").to_pylist()
+    assert [row["interval"] for row in said] == ["exact", "unknown", "unknown"]
+    assert [row["estimate"] for row in said] == pytest.approx([2.0, 3.5, 1.0])
+    said = tg.estimate(table, "count(*)", by="g", every=10, time="t").to_pylist()
+    assert [row["interval"] for row in said] == ["exact", "unknown", "unknown", "unknown"]
+
+
+class Joined(NamedTuple):
+    """As `tidegate.join` returns it."""
+
+    table: pa.Table
+    stats: dict[str, float]
+
+
+@pytest.mark.nojit
+def test_a_sample_that_misses_results_has_no_intervals() -> None:
+    """The keys of all rows told how many results there are."""
+    sample = sample_of(whole_of(400, seed=17), "eq-cluster", 0.3, np.random.default_rng(6))
+    (count,) = tg.estimate(sample, "count(*)").to_pylist()
+    for away, interval in ((2.0, "95 %"), (4.0, "unknown"), (-4.0, "95 %")):
+        stats = {"rows_expected": count["estimate"] + away * count["error"]}
+        for aggregate in AGGREGATES:
+            (row,) = tg.estimate(Joined(sample, stats), aggregate).to_pylist()
+            assert row["interval"] == interval
+            assert (row["low"] is None) == (row["error"] is None) == (interval == "unknown")
+
+
+@pytest.mark.nojit
+def test_numbers_without_bounds() -> None:
+    """Integers beyond 2^53 are rounded; what is infinite has no interval."""
+    weights = [1.0, 1.0]
+    large = pa.table({"x": [2**62, 2**62 + 1], "_weight": weights})
+    assert tg.estimate(large, "avg(x)").column("estimate").to_pylist() == [2.0**62]
+    endless = pa.table({"x": [np.inf, 1.0], "_weight": [2.0, 3.0]})
+    (row,) = tg.estimate(endless, "sum(x)").to_pylist()
+    assert (row["interval"], row["low"]) == ("unknown", None)
+
+
 def test_stretches_of_time() -> None:
     table = pa.table({"t": [1, 5, 9, -3], "t_right": [2, 14, 8, -1], "_weight": [1.0] * 4})
     found = tg.estimate(table, "count(*)", every=10, time=["t", "t_right"])
@@ -147,7 +197,9 @@ def test_quantiles_of_student(freedom: int) -> None:
     assert (np.abs(draws) <= sums.student(0.95, freedom)).mean() == pytest.approx(0.95, abs=0.002)
 
 
-GOOD = pa.table({"x": [1.0], "k": ["a"], "t": [1], "_weight": [1.0]})
+GOOD = pa.table(
+    {"x": [1.0], "k": ["a"], "t": [1], "_weight": [1.0], "l": [[1]], "gap": pa.nulls(1, pa.int64())}
+)
 
 
 @pytest.mark.parametrize(
@@ -160,6 +212,11 @@ GOOD = pa.table({"x": [1.0], "k": ["a"], "t": [1], "_weight": [1.0]})
         (GOOD, {"aggregate": "avg(z)"}, "have no column 'z'"),
         (GOOD, {"by": "z"}, "have no column 'z'"),
         (GOOD, {"level": 95}, "not between 0 and 1"),
+        (GOOD, {"level": 0.99999}, "more than a sample can tell"),
+        (GOOD, {"by": 5}, "by 5 names no columns"),
+        (GOOD, {"by": "l"}, "cannot be grouped by column 'l'"),
+        (GOOD, {"every": 10, "time": 5}, "time 5 names no columns"),
+        (GOOD, {"every": 10, "time": "gap"}, "has NULL"),
         (GOOD, {"every": 10}, "give time="),
         (GOOD, {"every": 0, "time": "t"}, "not above 0"),
         (GOOD, {"every": "1 hour", "time": "t"}, "does not fit a time column"),

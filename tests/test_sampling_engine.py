@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
-from naive_sampling import SampledJoin
+from naive_sampling import CERTAIN, SampledJoin
 from strategies import only_plain
 
 import tidegate as tg
@@ -81,8 +81,10 @@ def test_engine_and_twin(policy: tg.Policy, ties: str) -> None:
         found, expected = weights_of(engine.push(tables)), sorted(twin.weights)
         assert [rows for rows, _ in found] == [rows for rows, _ in expected]
         weights = [weight for _, weight in expected]
-        # Of a weight the last bits are a tag.
+        # Of a weight the last bits are a tag, but of those of certain results.
         assert [weight for _, weight in found] == pytest.approx(weights, rel=2.0**-24)
+        certain = [[w for w in each if w <= CERTAIN] for each in (weights, [w for _, w in found])]
+        assert certain[0] == certain[1]
         account = twin.stats()
         for name in ("alive", "expired", "evicted", "refused"):
             assert engine.stats()[name] == account[name]
@@ -292,6 +294,7 @@ def test_refusals() -> None:
     hopeless = {  # some results could never be in the sample, and estimates would not show it
         "memory 0 holds no result": join.replace(memory=0),
         "needs 2 retained tuples": three.replace(memory=1),
+        "refused under cpu=": join.replace(cpu=tg.Cpu(comparisons_per_second=9)),
         "leaves stream 'right' no memory": join.replace(split={"left": 9, "right": 0}),
     }
     for sentence, spec in hopeless.items():

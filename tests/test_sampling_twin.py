@@ -67,27 +67,53 @@ def test_expecting_too_few_matches_biases_uniform() -> None:
     assert found.mean() < truth - 4 * found.std() / math.sqrt(len(found))
 
 
-def test_uniform_means_uniform_and_independent() -> None:
+SEEDS, SHARE = 600, 0.3
+
+
+def included_rows(policy: Policy, memory: int) -> tuple[list[Any], list[set[Any]]]:
+    """All results, and for each seed those that are in the sample."""
     tables = streams(drift=False)
     exact = naive.join(tables, JoinSpec(on="k", time="t", within=12)).pairs
-    seeds, p = 600, 0.3
-    rows: Counter[Any] = Counter()
-    pairs: Counter[Any] = Counter()
-    policy = Policy.of("uniform", margin=20.0, fraction=p)
-    watched = exact[:: max(1, len(exact) // 12)]
-    for seed in range(seeds):
+    samples = []
+    for seed in range(SEEDS):
         spec = JoinSpec(
-            on="k", time="t", within=12, policy=policy, seed=seed, memory=1000, split="shared"
+            on="k", time="t", within=12, policy=policy, seed=seed, memory=memory, split="shared"
         )
         twin = SampledJoin(spec)
         twin.push(tables)
-        assert {weight for _, weight in twin.weights} <= {1 / p}
-        included = {row for row, _ in twin.weights}
-        rows.update(included)
-        pairs.update(combinations([row for row in watched if row in included], 2))
-    chi_square = sum((rows[row] - seeds * p) ** 2 / (seeds * p * (1 - p)) for row in exact)
-    assert abs(chi_square - len(exact)) < 4 * math.sqrt(2 * len(exact))
-    both = list(combinations(watched, 2))
-    spread = sum((pairs[b] - seeds * p**2) ** 2 / (seeds * p**2 * (1 - p**2)) for b in both)
-    # Pairs share rows, so their numbers vary together; the bound allows for it.
-    assert abs(spread - len(both)) < 6 * math.sqrt(2 * len(both))
+        samples.append({row for row, _ in twin.weights})
+    return exact, samples
+
+
+def excess(exact: list[Any], samples: list[set[Any]], share: float) -> tuple[float, float]:
+    """Chi-square of results and of pairs of them, how far above their means, in their deviations.
+
+    Pairs share rows, so their numbers vary together; the bounds below allow for it.
+    """
+    rows = Counter(row for sample in samples for row in sample)
+    of_rows = sum((rows[r] - SEEDS * share) ** 2 / (SEEDS * share * (1 - share)) for r in exact)
+    watched = exact[:: max(1, len(exact) // 12)]
+    pairs = Counter(b for s in samples for b in combinations([r for r in watched if r in s], 2))
+    both, p = list(combinations(watched, 2)), share**2
+    of_pairs = sum((pairs[b] - SEEDS * p) ** 2 / (SEEDS * p * (1 - p)) for b in both)
+    found = [
+        (chi_square - count) / math.sqrt(2 * count)
+        for chi_square, count in ((of_rows, len(exact)), (of_pairs, len(both)))
+    ]
+    return found[0], found[1]
+
+
+def test_uniform_means_uniform_and_independent() -> None:
+    policy = Policy.of("uniform", margin=20.0, fraction=SHARE)
+    of_rows, of_pairs = excess(*included_rows(policy, memory=1000), SHARE)
+    assert abs(of_rows) < 4
+    assert abs(of_pairs) < 6
+
+
+def test_clusters_are_neither() -> None:
+    """The same numbers tell a sample that is not uniform, and one that is not independent."""
+    exact, samples = included_rows(Policy.of("eq-cluster"), memory=8)
+    share = sum(map(len, samples)) / SEEDS / len(exact)
+    of_rows, of_pairs = excess(exact, samples, share)
+    assert of_rows > 20
+    assert of_pairs > 20

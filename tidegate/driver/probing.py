@@ -119,9 +119,11 @@ def emit(state, shed, arrivals, work, output, stream, arrival, whom):
 @step
 def weight_of(state, shed, samples, slot, whom):
     """The weight of a result with a retained tuple; 0 if the sample does not want it."""
-    weight = 1.0  # newcomers that meet inside their instant are certain
+    weight = 1.0
     if samples is not None:
-        if whom != NEWCOMERS:
+        if whom == NEWCOMERS:  # those that meet inside their instant are certain
+            weight = sampling.certain_weight(state.lanes)
+        else:
             weight = sampling.take_result(shed, state.lanes, state.gate[0].seed, slot)
         samples.sums[WEIGHTS] += weight
     return weight

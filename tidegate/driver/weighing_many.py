@@ -12,7 +12,7 @@ import numpy as np
 
 from tidegate.compiled.kernel import part, step
 from tidegate.driver.probing import EARLIER, NEWCOMERS
-from tidegate.shed import sampling_many
+from tidegate.shed import sampling, sampling_many
 from tidegate.shed.sample_records import WEIGHTS
 from tidegate.state.join_state import BEGIN, END, GROUP_ORDER, RESULTS
 
@@ -26,11 +26,14 @@ def weigh(state, shed, samples, work, many, output, stream, inner, count, whom):
         for other in range(len(state.lanes)):
             if other != stream and other != inner:
                 before *= weight_of(state, shed, work, work.found[many.digit[other]], whom)
+        certain = sampling.certain_weight(state.lanes)
         total = 0.0
         for k in range(count):
             weight = before * weight_of(state, shed, work, work.found[begin + k], whom)
             if weight > 1.0:
                 weight = tagged(state, shed, work, many, stream, inner, begin + k, weight, whom)
+            else:
+                weight = certain
             output.weight[begun + k] = weight
             total += weight
         samples.sums[WEIGHTS] += total

@@ -22,6 +22,11 @@ def check_sample(spec: JoinSpec) -> None:
             f"{streams}: it draws each result for the one tuple that waits for it; give "
             "'eq-cluster' or 'pps-cluster'"
         )
+    if spec.cpu is not None:
+        raise TidegateError(
+            f"policy {name!r} is refused under cpu=: results that no comparison found would be "
+            "missing from every estimate; leave cpu= out, or give a policy that is no sample"
+        )
     if spec.memory_rows is None:
         return
     rooms = capacities(spec, spec.memory_rows)

@@ -44,6 +44,7 @@ _MODULES = (
     "srivastava2004_wan",
     "srivastava2004_alloc",
     "srivastava2004_sampling",
+    "srivastava2004_soft",
     "srivastava2004_averages",
     "recorded",
     "value_table",

@@ -141,10 +141,13 @@ def frequency_streams(
     correlation: Correlation = "direct",
     domain: int = 50,
     rates: tuple[float, float] = (1.0, 5.0),
+    even: bool = False,
 ) -> dict[str, pa.Table]:
     """Streams `s1` and `s2` whose keys follow Zipf's law (srivastava2004, section 6.2.3).
 
     Times come as in `age_streams`; `correlation` is DC ("direct"), IC ("inverse") or UC ("none").
+    With `even` each key of `s2` comes at equal distances, so that a tuple of `s1` has as many
+    results as the model says, to the next whole number.
     """
     generator = np.random.default_rng(seed)
     ranks = np.arange(domain)
@@ -154,7 +157,17 @@ def frequency_streams(
         times = _arrivals(generator, round(tuples * rate / rates[0]), rate)
         key = order[generator.choice(domain, len(times), p=zipf_shares(domain, skew))]
         streams[name] = pa.table({"ts": times, "key": key.astype(np.int64)})
-    return streams
+    return streams | {"s2": _evenly(streams["s2"], generator)} if even else streams
+
+
+def _evenly(stream: pa.Table, generator: np.random.Generator) -> pa.Table:
+    """As many tuples of each key, at equal distances."""
+    last = int(stream["ts"].to_numpy().max())
+    counts = np.bincount(stream["key"].to_numpy())
+    times = [(np.arange(count) + generator.random()) * last / max(1, count) for count in counts]
+    moments = np.concatenate(times).astype(np.int64)
+    order = np.argsort(moments, kind="stable")
+    return pa.table({"ts": moments[order], "key": np.repeat(np.arange(len(counts)), counts)[order]})
 
 
 def valued_streams(
@@ -167,12 +180,13 @@ def valued_streams(
     spread: float,
     mean: float = 100.0,
     rise: float = 0.0,
+    even: bool = False,
 ) -> dict[str, pa.Table]:
     """The same with a normal column `x` on one of the streams (srivastava2004, section 6.2.4).
 
     Its mean rises by the share `rise` from the most frequent key of `s1` to the rarest.
     """
-    streams = frequency_streams(skew, tuples, seed, correlation=correlation)
+    streams = frequency_streams(skew, tuples, seed, correlation=correlation, even=even)
     streams = _with_values(streams, seed, valued, spread, mean)
     if rise:
         table = streams[valued]

@@ -23,7 +23,14 @@ from tidegate.lab.figures import Figure, Findings, Record, Run, Scale, pivot
 from tidegate.lab.measure import RECORDED
 from tidegate.lab.paper_streams import TICKS
 from tidegate.lab.srivastava2004_recall import PAPER, waiting_spec
-from tidegate.lab.srivastava2004_sampling import EQ, PPS, UNIFORM, chart_of, valued_run
+from tidegate.lab.srivastava2004_sampling import (
+    EQ,
+    PPS,
+    UNIFORM,
+    chart_of,
+    error_lines,
+    valued_run,
+)
 from tidegate.planner.allocate import allocate
 from tidegate.planner.error_models import SampledAverage, Sampling
 
@@ -193,9 +200,10 @@ def _read_alloc(records: list[Record], scale: Scale) -> Findings:
 # --- averages over shed joins ------------------------------------------------------------
 
 _CONTENDERS = (
-    Contender(EQ, EQ), Contender(PPS, PPS), Contender("random", "random"),
-    Contender("prob", "prob"), Contender("value", "value"),
+    Contender(EQ, EQ), Contender(PPS, PPS), Contender(UNIFORM, UNIFORM),
+    Contender("random", "random"), Contender("prob", "prob"), Contender("value", "value"),
 )  # fmt: skip
+_BY_CHANCE = (EQ, PPS, UNIFORM, "random")
 _SHARES_OF_MEMORY = (0.1, 0.2, 0.4)
 _AVERAGED = ("nasa-url", "nasa-host", "fines-sent")
 _QUICK_ROWS = 40_000
@@ -235,13 +243,13 @@ def _runs_shed(scale: Scale) -> list[Run]:
                     ),
                     {"join": name, "x": share, "policy": taker.label, "seed": seed},
                 )
-                for seed in (scale.seeds if taker.policy in (EQ, PPS, "random") else (0,))
+                for seed in (scale.seeds if taker.policy in _BY_CHANCE else (0,))
             ]
     return runs
 
 
 def _read_shed(records: list[Record], scale: Scale) -> Findings:
-    claims, tables = [], []
+    claims, tables, drawn = [], [], []
     for name in dict.fromkeys(record["join"] for record in records):
         errors = _errors([record for record in records if record["join"] == name])
         table = _mean_absolute(errors)
@@ -254,12 +262,13 @@ def _read_shed(records: list[Record], scale: Scale) -> Findings:
                 "at most",
             ).with_measured(best / worst if worst else 1.0, _WHY_SHED)
         )  # fmt: skip
+        drawn.append(error_lines(table, f"memory, share of the window ({name})", True))
         tables.append(pivot(table, "memory", f"{name}: error of the average", ".1%"))
         tables.append(
             pivot(_mean(errors), "memory", f"{name}: its mean over seeds, signed", "+.1%")
         )
     notes = [] if folder_of(scale.data) else [_NO_DATA]
-    return Findings(claims, [], [], notes, tables)
+    return Findings(claims, drawn, [], notes, tables)
 
 
 _WHY_SHED = "here the policy keeps tuples by something that has little to do with the averaged x"

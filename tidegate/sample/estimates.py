@@ -6,7 +6,7 @@ says that the interval is unknown. What cannot be answered is refused in one sen
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -24,6 +24,7 @@ WEIGHT = "_weight"
 START = "window_start"
 ANSWER = ("estimate", "low", "high", "error", "rows", "tuples", "interval")
 EXACT, UNKNOWN = "exact", "unknown"
+_MISSED = 3.0  # standard errors between a count and what keys promise that are no chance
 _TAG = "_tidegate_tag"
 
 
@@ -59,12 +60,13 @@ def estimate(
     -------
     A table of the kind that was given (Arrow for a join), with the groups and the columns
     `estimate`, `low` and `high` (the interval), `error` (the standard error), `rows` and `tuples`
-    (sampled), and `interval`: the level, "exact" where every row was certain, or "unknown" where
-    too few tuples were sampled to say; then `low`, `high` and `error` are NULL.
+    (sampled), and `interval`: the level, "exact" where nothing had been lost, or "unknown" where
+    too few tuples were sampled to say, or where the join's own counts show that the sample is far
+    off, as policy `uniform` is where tuples had more results than it expected; then `low`, `high`
+    and `error` are NULL.
     """
     wanted = parse(aggregate)
-    groups = [by] if isinstance(by, str) else list(by or ())
-    times = [time] if isinstance(time, str) else list(time or ())
+    groups, times = _names(by, "by"), _names(time, "time")
     level = sums.check_level(level)
     stretch = None if every is None else parse_window(every, "every", counts=False)
     if stretch is not None and stretch.size <= 0:
@@ -78,8 +80,12 @@ def estimate(
         from tidegate.sample.spark_estimates import estimate_frame
 
         return estimate_frame(data, wanted, groups, stretch, times, level)
-    table = data.table if hasattr(data, "table") and hasattr(data, "stats") else data
-    answer = _answer(_read(table), wanted, groups, stretch, times, level)
+    is_result = hasattr(data, "table") and hasattr(data, "stats")
+    table = data.table if is_result else data
+    rows = _read(table)
+    answer = _answer(rows, wanted, groups, stretch, times, level)
+    if is_result and _is_far_off(rows, data.stats):
+        answer = _without_intervals(answer)
     library = type(table).__module__.partition(".")[0]
     if library == "pandas":
         return answer.to_pandas()
@@ -87,6 +93,37 @@ def estimate(
         import polars
 
         return polars.from_arrow(answer)
+    return answer
+
+
+def _names(given: Any, option: str) -> list[str]:
+    """Column names, given as one or as several."""
+    names = [given] if isinstance(given, str) else given or ()
+    if not isinstance(names, Sequence) or not all(isinstance(name, str) for name in names):
+        raise TidegateError(
+            f"{option} {given!r} names no columns; give one name or a list of names"
+        )
+    return list(names)
+
+
+def _is_far_off(rows: pa.Table, stats: Mapping[str, float]) -> bool:
+    """Are there so many more results than the sample stands for that it is no chance?
+
+    The keys of all rows tell how many there are (srivastava2004, section 4.3: UNIFORM misses those
+    that it did not expect).
+    """
+    expected = stats.get("rows_expected")
+    if expected is None or rows.num_rows == 0:
+        return False
+    (count,) = _answer(rows, Aggregate(COUNT, None), [], None, [], 0.95).to_pylist()
+    return bool(count["error"]) and expected - count["estimate"] > _MISSED * count["error"]
+
+
+def _without_intervals(answer: pa.Table) -> pa.Table:
+    nothing = {name: pa.nulls(answer.num_rows, pa.float64()) for name in ("low", "high", "error")}
+    nothing["interval"] = pa.array([UNKNOWN] * answer.num_rows, pa.string())
+    for name, column in nothing.items():
+        answer = answer.set_column(answer.column_names.index(name), name, column)
     return answer
 
 
@@ -137,17 +174,37 @@ def _answer(
     weights = _weights(table)
     numbers = _numbers(table, wanted)
     keys: dict[str, Any] = {name: table.column(name) for name in groups}
+    for name, column in keys.items():
+        if pa.types.is_nested(column.type):
+            raise TidegateError(
+                f"rows cannot be grouped by column {name!r}, whose type is {column.type}; give a "
+                "column of plain values"
+            )
     if stretch is not None:
         keys[START] = _starts([table.column(name) for name in times], stretch)
     counted = ~np.isnan(numbers)
-    centre = 0.0
-    if wanted.function == AVG and counted.any():  # keeps the digits of small differences
-        centre = float(numbers[counted].mean())
-    total = _totals(keys, weights, np.where(counted, numbers - centre, 0.0), counted)
-    columns = {name: total.column(f"{name}_sum").to_numpy() for name in sums.TOTALS}
-    found = sums.finish(wanted.function, columns, level, np.where, np.sqrt)
+    with np.errstate(over="ignore", invalid="ignore"):  # infinite numbers have unknown intervals
+        centre = 0.0
+        if wanted.function == AVG and np.isfinite(numbers[counted]).any():
+            # Keeps the digits of small differences.
+            centre = float(numbers[counted][np.isfinite(numbers[counted])].mean())
+        total = _totals(keys, weights, np.where(counted, numbers - centre, 0.0), counted)
+        columns = {name: total.column(f"{name}_sum").to_numpy() for name in sums.TOTALS}
+        beside = total.column(START).to_numpy() if stretch is not None else None
+        lacking = _lacking(columns, beside)
+        found = sums.finish(wanted.function, columns, level, np.where, np.sqrt, lacking)
     answer = _table(total.select(list(keys)), columns, found, centre, level)
     return answer.sort_by(START) if stretch is not None else answer
+
+
+def _lacking(total: Mapping[str, NDArray[np.float64]], beside: Any) -> NDArray[np.float64]:
+    """Rows that came when others had been lost, of all groups or of those of the same stretch."""
+    own = total["rows"] - total["certain"]
+    if beside is None:
+        return np.full(len(own), own.sum())
+    _, place = np.unique(beside, return_inverse=True)
+    by_stretch: NDArray[np.float64] = np.bincount(place, weights=own)
+    return by_stretch[place]
 
 
 def _weights(table: pa.Table) -> NDArray[np.float64]:
@@ -182,7 +239,8 @@ def _numbers(table: pa.Table, wanted: Aggregate) -> NDArray[np.float64]:
         raise not_a_number(wanted, kind)
     if pa.types.is_boolean(kind):
         column = column.cast(pa.int8())
-    as_double = column.cast(pa.float64()).combine_chunks()
+    # Large integers and decimals are rounded, as sums of doubles are anyway.
+    as_double = column.cast(pa.float64(), safe=False).combine_chunks()
     numbers: NDArray[np.float64] = as_double.to_numpy(zero_copy_only=False)
     return numbers
 
@@ -198,6 +256,8 @@ def _starts(times: list[pa.ChunkedArray], stretch: Window) -> pa.Array:
         )
     if not is_whole:
         kind = pa.timestamp("us", kind.tz)
+    if any(column.null_count for column in times):
+        raise TidegateError("a time column of the results has NULL; leave out rows without a time")
     moments = [column.cast(kind).cast(pa.int64()) for column in times]
     latest = pc.max_element_wise(*moments).combine_chunks()
     whole = latest.to_numpy(zero_copy_only=False).astype(np.int64)

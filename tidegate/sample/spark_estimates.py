@@ -67,7 +67,7 @@ def estimate_frame(
     total = by_cluster.groupBy(*again).agg(
         *[f.sum(term).alias(_PART + name) for name, term in terms.items()]
     )
-    return _answer(total, wanted, groups, stretch, level)
+    return _answer(total, wanted, groups, stretch, level, frame.isStreaming)
 
 
 def _quoted(name: str) -> str:
@@ -172,12 +172,22 @@ def _stretch_again(stretch: Window) -> Any:
 
 
 def _answer(
-    total: Any, wanted: Aggregate, groups: Sequence[str], stretch: Window | None, level: float
+    total: Any,
+    wanted: Aggregate,
+    groups: Sequence[str],
+    stretch: Window | None,
+    level: float,
+    is_stream: bool,
 ) -> Any:
+    from pyspark.sql import Window as Over
     from pyspark.sql import functions as f
 
     columns = {name: f.coalesce(f.col(_PART + name), f.lit(0.0)) for name in sums.TOTALS}
-    found = sums.finish(wanted.function, columns, level, _where, f.sqrt)
+    lacking = columns["rows"] - columns["certain"]
+    if groups and not is_stream:  # a stream has no place to look at groups side by side
+        beside = f.lit(0) if stretch is None else f.col(_STRETCH)
+        lacking = f.sum(lacking).over(Over.partitionBy(beside))
+    found = sums.finish(wanted.function, columns, level, _where, f.sqrt, lacking)
     has_rows = columns["rows"] > 0.0
     is_known = (found.is_known | found.is_exact) & has_rows
     keys = [f.col(_quoted(name)) for name in groups]

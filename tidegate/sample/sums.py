@@ -37,7 +37,9 @@ from tidegate.sample.aggregate import COUNT, SUM
 from tidegate.sample.tags import Entry
 from tidegate.spec import TidegateError
 
-FEWEST = 10.0  # effective clusters for which intervals have shown to be honest
+FEWEST = 15.0  # effective clusters for which intervals have shown to be honest
+_OF_PRODUCTS = 2.0
+_HIGHEST = 0.9999  # level for which the quantile's expansion is good enough
 _LOST = 1e-11  # of a difference of sums: below that, digits were lost
 
 # The sums over the rows of a cluster: of rows once each, then of all with their signs.
@@ -98,8 +100,13 @@ def finish(
     level: float,
     where: Callable[[Any, Any, Any], Any],
     root: Callable[[Any], Any],
+    lacking: Any,
 ) -> Finished:
-    """Estimate and interval of groups from their TOTALS, as arrays of numpy or columns of Spark."""
+    """Estimate and interval of groups from their TOTALS, as arrays of numpy or columns of Spark.
+
+    Of a group's rows that were not sampled nothing is known. So it is exact only if `lacking` is 0:
+    the sampled rows, of it and of the groups beside it, that came when others had been lost.
+    """
     squares, alone = total["squares_c"], total["alone_c"]
     if function == COUNT:
         estimate, variance, largest = total["number"], total["c"], total["alone_c"]
@@ -112,11 +119,11 @@ def finish(
         scale = number * number
         variance = (total["a"] - ratio * total["b"] + ratio * ratio * total["c"]) / scale
         largest = (total["alone_a"] + ratio * ratio * total["alone_c"]) / scale
-    is_exact = total["certain"] == total["rows"]
+    is_exact = lacking == 0.0
     effective = where(squares > 0.0, alone * alone / where(squares > 0.0, squares, 1.0), 0.0)
-    # Of rows with several tuples: products of weights are more skewed, so more clusters are needed.
-    fewest = where(total["alone_c"] == total["c"], FEWEST, 1.5 * FEWEST)
-    is_known = (effective >= fewest) & (variance > _LOST * largest) & (total["untagged"] == 0.0)
+    # Of rows with several tuples: products of weights are more skewed, so a cluster says less.
+    effective = where(total["alone_c"] == total["c"], effective, effective / _OF_PRODUCTS)
+    is_known = (effective >= FEWEST) & (variance > _LOST * largest) & (total["untagged"] == 0.0)
     error = root(where(is_known, variance, 0.0))
     reach = error * student(level, where(is_known, effective, FEWEST) - 1.0)
     return Finished(estimate, error, reach, is_known, is_exact)
@@ -142,4 +149,6 @@ def check_level(level: Any) -> float:
     """The level of an interval, if it is one."""
     if isinstance(level, bool) or not isinstance(level, int | float) or not 0 < level < 1:
         raise TidegateError(f"level {level!r} is not between 0 and 1; give such as 0.95")
+    if level > _HIGHEST:
+        raise TidegateError(f"level {level!r} is more than a sample can tell; give 0.9999 at most")
     return float(level)

@@ -2,8 +2,9 @@
 
 Law: the variance of an estimate needs to know which rows were included together. Output columns
 are fixed, so the lowest bits behind the point of a weight are not part of the number but a tag. A
-weight of exactly 1 belongs to a row that was certain, and has no tag. The two lowest bits of a tag
-say what it names:
+weight of exactly 1 belongs to a row that was certain when all rows were; one of SURE to a row that
+was certain after others had been lost. Both have no tag. The two lowest bits of a tag say what it
+names:
 
 | layout | retained tuples of a row | tag | a weight is off by up to |
 |---|---|---|---|
@@ -42,6 +43,7 @@ LAYOUTS = 4.0
 TAG_BITS = 28  # of layout ONE
 NAMES = {TWO: 15, THREE: 9}  # bits
 SHARES = 15.0
+SURE = 1.0 + 2.0**-50
 _CODES = 4.0  # of a key: one, two or three tuples
 
 
@@ -95,15 +97,15 @@ def entries(
 ) -> list[Entry]:
     """The entries of rows, as arrays of numpy or columns of Spark; of these layouts, and ONE.
 
-    The first has each row that has no tuple to name: a certain one (key -1), or one of layout NONE
-    (key -2).
+    The first has each row that has no tuple to name: a certain one (key -1, or -3 if others had
+    been lost), or one of layout NONE (key -2).
     """
     layout = layout_of(bits)
-    uncertain = weight > 1.0
+    uncertain = weight > SURE
     named = uncertain & (layout < float(NONE))
     single = uncertain & (layout == float(ONE))
     own = floor(bits % 2.0**TAG_BITS / LAYOUTS) * _CODES
-    nothing = where(uncertain, -2.0, -1.0)
+    nothing = where(uncertain, -2.0, where(weight > 1.0, -3.0, -1.0))
     found = [
         Entry(
             key=where(single, own, nothing),

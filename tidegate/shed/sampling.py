@@ -36,6 +36,8 @@ UNSEEN = 0.5  # matches of a key that was not seen yet
 # Where the memory was never full for a part of a window, the start falls to this share of it.
 PARTS, GROWTH = 4, 0.9
 CERTAIN = 1.0  # the threshold at which everything is sampled
+# The weight of a result that is certain to be there although others are not; see `sample.tags`.
+SURE = 1.0 + 2.0**-50
 NOT_WANTED = -1.0  # the priority of an arrival that wants none of its results
 MOST = 2.0**31 - 1.0
 _DRAW = np.uint64(0xD6E8FEB86659FD93)
@@ -139,8 +141,18 @@ def take_result(shed, lanes, seed, slot):
     threshold = threshold_of(samples, lanes[stream].account, slot, order)
     weight = threshold / basis_at(shed.members, slot)
     if weight <= 1.0:
-        return 1.0
+        return certain_weight(lanes)
     return tagged(weight, drawn(seed, stream, number, tag))
+
+
+@step
+def certain_weight(lanes):
+    """The weight of a certain result: exactly 1 while all results were."""
+    lost = np.int64(0)
+    for stream in range(len(lanes)):
+        if lanes[stream].window > 0:
+            lost += lanes[stream].evicted + lanes[stream].refused
+    return 1.0 if lost == 0 else SURE
 
 
 @part
