@@ -363,20 +363,26 @@ class Rates:
                 for hit, trials in zip(hits, expected, strict=True)
             ]
         clump = self.clump_squares / self.clump_hits if self.clump_hits > 0 else 1.0
-        self.judge_level(cells, clump, opposite_weight)
-        least = self.judge_factor(AGE, cells, clump)
-        self.known = least >= ENOUGH * clump
-        self.judge_factor(WAIT, cells, clump)
+        # Each is judged against what is believed of those before; the level comes last.
+        self.waits_expected = self.expected(WAIT, cells)
+        self.judge_factor(WAIT, self.waits_expected, clump)
         for wait in range(2 * WAITS):
             self.wait_worth[wait] = self.best_ahead(wait)
+        expected = self.expected(AGE, cells, believed=(WAIT,))
+        self.known = self.judge_factor(AGE, expected, clump) >= ENOUGH * clump
+        expected = self.expected(LEVEL, cells, believed=(AGE, WAIT))
+        self.judge_level(expected, clump, opposite_weight)
 
-    def expected(self, feature: int, cells: list[tuple[Cell, float]]) -> list[float]:
+    def expected(
+        self, feature: int, cells: list[tuple[Cell, float]], believed: Sequence[int] = ()
+    ) -> list[float]:
         """Hits at each place as the two other factors expect them; for LEVEL, weighed trials."""
         expected = [0.0] * len(self.factors[feature])
         for cell, hits in cells:
             for other in range(3):
                 if other != feature:
-                    hits *= self.factors[other][cell[other]]
+                    factors = self.believed if other in believed else self.factors
+                    hits *= factors[other][cell[other]]
             expected[cell[feature]] += hits
         return expected
 
@@ -384,11 +390,8 @@ class Rates:
         hits = added([self.hits_at(feature, place) for place in range(len(expected))])
         return hits / added(expected) if hits > 0 and added(expected) > 0 else 1.0
 
-    def judge_level(
-        self, cells: list[tuple[Cell, float]], clump: float, opposite_weight: float
-    ) -> None:
+    def judge_level(self, trials: list[float], clump: float, opposite_weight: float) -> None:
         """Shrunk towards the power of the count that explains the hits best."""
-        trials = self.expected(LEVEL, cells)
         hits = [self.hits_at(LEVEL, level) for level in range(LEVELS)]
         total = added(hits)
         power, scale, best = 1.0, 1.0 / max(1.0, opposite_weight), -math.inf
@@ -410,11 +413,8 @@ class Rates:
             for p, hit, e in zip(plain, hits, expected, strict=True)
         ]
 
-    def judge_factor(self, feature: int, cells: list[tuple[Cell, float]], clump: float) -> float:
+    def judge_factor(self, feature: int, expected: list[float], clump: float) -> float:
         """Shrunk towards 1; returns the hits expected where the fewest are."""
-        expected = self.expected(feature, cells)
-        if feature == WAIT:
-            self.waits_expected = expected
         scale = self.excess(feature, expected)
         trust = self.trust(feature, expected, scale, clump)
         caution = CAUTION * clump

@@ -118,7 +118,8 @@ class ShedJoin(NaiveJoin):
         if not self.seen:
             self.first = self.moment
         self.seen.append(arrival)
-        if self.spec.split == "auto":
+        name = self.spec.policy_choice.name
+        if self.spec.split == "auto" or (self.spec.split == "shared" and name in ("value", "auto")):
             if self.until_plan <= 0 and self.moment != self.instant:
                 self.plan()
             self.arrived[stream] += 1.0

@@ -165,9 +165,16 @@ def warm_around_victim(state, shed, stream):
         else:
             code = state.slots[holder].code
             if shed.rule[0].keyed:
-                key = np.int64(shed.members.key[holder])
-                layout.warm(shed.frequency.keys, key)
+                layout.warm(shed.frequency.keys, np.int64(shed.members.key[holder]))
+        if shed.rule[0].keyed:
+            warm_leaving_key(shed, code)
         hash_table.warm_bucket(state.buckets, hash_table.bucket_of(state.buckets, code))
+
+
+@step
+def warm_leaving_key(shed, code):
+    """A key that nobody else holds loses its record, and its counts become those of a rare key."""
+    frequency.warm_place(shed.frequency, hashes.mark_of(code))
 
 
 @step
@@ -183,5 +190,5 @@ def warm_expiring_members(state, shed, stream):
             bucket = hash_table.bucket_of(state.buckets, state.slots[slot].code)
             hash_table.warm_bucket(state.buckets, bucket)
             if shed.rule[0].keyed:
-                key = np.int64(shed.members.key[slot])
-                layout.warm(shed.frequency.keys, key)
+                layout.warm(shed.frequency.keys, np.int64(shed.members.key[slot]))
+                warm_leaving_key(shed, state.slots[slot].code)

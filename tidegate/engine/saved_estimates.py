@@ -19,7 +19,7 @@ from tidegate.shed.sample_records import COVERED
 from tidegate.shed.shed_records import VALUE, Shed
 from tidegate.state import join_state, shed_arrays
 from tidegate.state.join_state import State
-from tidegate.windows.lifetime import NOT_CHARGED, NOT_INDEXED
+from tidegate.windows.lifetime import NOT_CHARGED, NOT_INDEXED, ORDINARY
 
 _MARK = {b"tidegate": b"learned"}
 _RULE = ("first", "begun", "faded", "quiet", "refresh", "until_plan", "instant", "statistics")
@@ -31,6 +31,8 @@ _RECUT = {
         "trials", "hits", "old_hits", "level", "wait", "level_rate", "wait_rate", "wait_worth"
     )
 }  # fmt: skip
+_WIDER = {"rates.trials": "<i8"}  # what some had for a type before
+_OF_MONITORS = {"curve.busy", "curve.life"}
 _QUEUE = (
     "scale", "seen", "now", "pace", "period", "period_seen", "arrived", "precedence", "factor"
 )  # fmt: skip
@@ -159,12 +161,18 @@ def refill(shed: Shed, table: pa.Table, state: State, scale: int) -> Shed:
         if name not in saved and name in _NEW:
             continue
         is_recut = name in _RECUT or name.startswith("importances.")
+        is_recut |= name in _OF_MONITORS and saved_exposure.has_shadows(shed)
         if is_recut and saved[name].size != part.size:
             continue
-        snapshot_checks.check_part(name, kinds[name], part)
+        if kinds[name] != _WIDER.get(name):
+            snapshot_checks.check_part(name, kinds[name], part)
         part[...] = saved[name].reshape(part.shape)
     line = join_state.alive_slots(state)
     line = line[shed.members.notes.monitor[line] != NOT_CHARGED]
+    if shed.rule[0].kind == VALUE and saved_exposure.has_shadows(shed):
+        # Before shadows, VALUE had monitors here: they are as all others now.
+        shed.members.notes.monitor[line] = ORDINARY
+        shed.curve.watch.alive = 0
     if _counts_keys(shed):
         snapshot_checks.check_counted(shed, kinds, saved, line)
         if shed.prospects is not None:

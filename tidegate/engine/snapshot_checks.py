@@ -283,7 +283,7 @@ def check_counted(
 def _check_rates(shed: Shed) -> None:
     rates = shed.rates
     for part in (rates.trials, rates.hits):
-        require((part >= 0).all(), "a count is negative")
+        require(np.isfinite(part).all() and (part >= 0).all(), "a count is negative")
     for name in ("level_rate", "age_rate", "wait_rate", "wait_worth", "weight", "level"):
         part = getattr(rates, name)
         require(np.isfinite(part).all() and (part >= 0).all(), "a rate is wrong")

@@ -19,7 +19,8 @@ order and its delivery) the rate of level 1 comes out as nothing.
 
 `python -m benchmarks features` prints what each feature gains offline, and those that gain nothing.
 
-Trials and hits are whole numbers while they are fresh, so the order of counting cannot be seen.
+Trials and hits are whole numbers, so the order of counting cannot be seen. Trials take 32 bits; of
+more than 2**24 in a cell the last bits are rounded away.
 """
 
 from __future__ import annotations
@@ -62,7 +63,7 @@ _FITS = 40  # in the weight of all tuples, which in the long run is that of five
 class MatchRate(NamedTuple):
     """Of the tuples of each stream; all but `span` and what follows is part of a snapshot."""
 
-    trials: NDArray[np.int64]  # [stream, level, age, place of wait]; faded ones in whole numbers
+    trials: NDArray[np.float32]  # [stream, level, age, place of wait]; faded ones in whole numbers
     hits: NDArray[np.int64]  # [stream, feature, place], fresh
     old_hits: NDArray[np.float64]  # the same before the last fading, faded
     level: NDArray[np.float64]  # [stream, level]: hits per trial
@@ -121,7 +122,7 @@ def empty(
     studied = _places_for(slots, study)
     shape = (streams, LEVELS, max(1, ages), SIDES * WAITS)
     return MatchRate(
-        trials=np.zeros(shape, np.int64),
+        trials=np.zeros(shape, np.float32),
         hits=np.zeros((streams, 3, places), np.int64),
         old_hits=np.zeros((streams, 3, places), np.float64),
         level=np.zeros((streams, LEVELS), np.float64),
@@ -375,8 +376,8 @@ def fade(rates):
             for age in range(rates.trials.shape[2]):
                 for wait in range(SIDES * WAITS):
                     if keep < 1.0:
-                        trials = rates.trials[stream, level, age, wait]
-                        rates.trials[stream, level, age, wait] = trials * 4 // 5
+                        trials = np.float64(rates.trials[stream, level, age, wait])
+                        rates.trials[stream, level, age, wait] = trials * 4.0 // 5.0
 
 
 # --- fitting -----------------------------------------------------------------------------
@@ -401,15 +402,17 @@ def fit(rates):
         clump = 1.0
         if rates.clumps[stream, HITS] > 0.0:
             clump = rates.clumps[stream, SQUARES] / rates.clumps[stream, HITS]
-        _judge_level(rates, stream, cells, clump)
-        rates.known[stream] = _judge_factor(
-            rates, stream, AGE, rates.age[stream], rates.age_rate[stream], cells, clump
-        )
-        _judge_factor(
-            rates, stream, WAIT, rates.wait[stream], rates.wait_rate[stream], cells, clump
-        )
+        # Each is judged against what is believed of the ones before, and the level comes last: it
+        # carries the scale, by which streams are compared, so it must be that of what is believed.
+        age, wait = rates.age_rate[stream], rates.wait_rate[stream]
+        _expect(rates, stream, WAIT, cells, rates.age[stream], wait)
+        _judge_factor(rates, stream, WAIT, wait, clump)
         for side in range(SIDES):
             _look_ahead(rates, stream, side * WAITS)
+        _expect(rates, stream, AGE, cells, age, wait)
+        rates.known[stream] = _judge_factor(rates, stream, AGE, age, clump)
+        _expect(rates, stream, LEVEL, cells, age, wait)
+        _judge_level(rates, stream, clump)
     rates.clock[UNFITTED] = 0
 
 
@@ -428,7 +431,7 @@ def _gather(rates, stream):
 
 
 @part
-def _expect(rates, stream, feature, cells):
+def _expect(rates, stream, feature, cells, age_factor, wait_factor):
     """Hits at each place of a feature as the two other factors expect them; for LEVEL, trials."""
     expected = rates.expected
     for place in range(len(expected)):
@@ -443,11 +446,11 @@ def _expect(rates, stream, feature, cells):
         if feature != LEVEL:
             hits *= rates.level[stream, level]
         if feature != AGE:
-            hits *= rates.age[stream, age]
+            hits *= age_factor[age]
         else:
             place = age
         if feature != WAIT:
-            hits *= rates.wait[stream, wait]
+            hits *= wait_factor[wait]
         else:
             place = wait
         expected[place] += hits
@@ -455,7 +458,7 @@ def _expect(rates, stream, feature, cells):
 
 @part
 def _fit_level(rates, stream, cells):
-    _expect(rates, stream, LEVEL, cells)
+    _expect(rates, stream, LEVEL, cells, rates.age[stream], rates.wait[stream])
     total = trials = 0.0
     for level in range(LEVELS):
         total += _hits(rates, stream, LEVEL, level)
@@ -478,7 +481,7 @@ def _excess(rates, stream, feature, places):
 
 @part
 def _fit_factor(rates, stream, feature, factor, cells):
-    _expect(rates, stream, feature, cells)
+    _expect(rates, stream, feature, cells, rates.age[stream], rates.wait[stream])
     scale = _excess(rates, stream, feature, len(factor))
     # Where age and wait cannot be told apart (a key that comes once has waited as long as it is
     # old), wait is drawn to 1 at each sweep, and age carries both: it knows what lies ahead.
@@ -489,13 +492,12 @@ def _fit_factor(rates, stream, feature, factor, cells):
 
 
 @part
-def _judge_level(rates, stream, cells, clump):
+def _judge_level(rates, stream, clump):
     """Hits per trial, drawn towards a power of the count: the one that fits best of `POWERS`.
 
     Until enough is seen the power is 1 and a count is taken at its word, as PROB does; where keys
     are alike it comes out as 0, and counts no longer mislead.
     """
-    _expect(rates, stream, LEVEL, cells)
     power, scale = _power(rates, stream, clump)
     caution = _CAUTION * clump
     for level in range(LEVELS):
@@ -552,19 +554,18 @@ def _power(rates, stream, clump):
 
 
 @part
-def _judge_factor(rates, stream, feature, factor, judged, cells, clump):
+def _judge_factor(rates, stream, feature, judged, clump):
     """A factor, drawn towards that of its neighbours where little was seen, and towards 1 as far as
     chance could have made the differences; was enough seen everywhere?"""
-    _expect(rates, stream, feature, cells)
-    scale = _excess(rates, stream, feature, len(factor))
+    scale = _excess(rates, stream, feature, len(judged))
     caution = _CAUTION * clump
-    trust = _trust(rates, stream, feature, len(factor), scale, clump)
+    trust = _trust(rates, stream, feature, len(judged), scale, clump)
     least = np.inf
-    for place in range(len(factor)):
+    for place in range(len(judged)):
         hits = _hits(rates, stream, feature, place)
         expected = scale * rates.expected[place]
         least = min(least, expected)
-        near = _near(rates, stream, feature, place, len(factor), scale, caution)
+        near = _near(rates, stream, feature, place, len(judged), scale, caution)
         judged[place] = 1.0 + trust * ((hits + caution * near) / (expected + caution) - 1.0)
     return least >= _ENOUGH * clump
 

@@ -112,7 +112,7 @@ def shed_of(spec: JoinSpec, binding: Binding, state: State, log: int | None = No
             most_rare(spec) if recipe.keyed else 1,
         ),
         worths=columns["worth" if foresees else "counts"],
-        curve=age_curve.empty(streams, max(1, buckets), age_curve.MOST_MONITORS if buckets else 1),
+        curve=age_curve.empty(streams, max(1, buckets), _monitors(spec, recipe)),
         importances=importance.empty(streams, bool(state.gate[0].has_importance)),
         rates=_rates(spec, recipe, buckets, columns, state),
         shadows=_shadows(spec, recipe, state),
@@ -193,7 +193,9 @@ def _rule(
     # A sample has one currency for all streams: what its tuples drew.
     rule.instants = spec.ties == "instant"
     rule.shadowed = recipe.kind == shed_records.VALUE and _has_shadows(spec)
-    rule.planned = spec.split == "auto" and recipe.kind < shed_records.EQ_CLUSTER
+    # VALUE says what a tuple earns per arrival: in one pool that must become results per time.
+    is_pool = spec.split == "auto" or (spec.split == "shared" and recipe.kind == shed_records.VALUE)
+    rule.planned = is_pool and recipe.kind < shed_records.EQ_CLUSTER
     return rule
 
 
@@ -335,6 +337,12 @@ def _tuples(spec: JoinSpec) -> int:
 def _has_shadows(spec: JoinSpec) -> bool:
     """Do two tuples meet iff their keys are equal? Then VALUE learns from shadows."""
     return len(spec.streams) == 2 and all(isinstance(each, Equal) for each in spec.predicates)
+
+
+def _monitors(spec: JoinSpec, recipe: recipes.Recipe) -> int:
+    """How many monitors there is room for; VALUE needs none where it has shadows."""
+    learns = recipe.aged and not (recipe.kind == shed_records.VALUE and _has_shadows(spec))
+    return age_curve.MOST_MONITORS if learns else 1
 
 
 def _shadows(spec: JoinSpec, recipe: recipes.Recipe, state: State) -> shadows.Shadows:
