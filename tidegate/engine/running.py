@@ -23,12 +23,14 @@ from tidegate.columns.payload import Payload
 from tidegate.compiled.scratch import Scratch
 from tidegate.driver import admission, arrival, in_order, in_order_many, instant, leaving
 from tidegate.engine.indexing import IndexWatch, is_open
+from tidegate.engine.miniature import Miniature
 from tidegate.engine.probes import Probe
 from tidegate.engine.results import Results
 from tidegate.engine.searching import shares_of
 from tidegate.engine.throttling import fuel_of
 from tidegate.loss import sentinel
 from tidegate.loss.ledger import Ledger
+from tidegate.loss.ledger_files import Files
 from tidegate.loss.sentinel import Sentinel
 from tidegate.shed.shed_records import BY_AGE
 from tidegate.spec import JoinSpec
@@ -53,12 +55,19 @@ SLACK, SLACK_IN_TUPLES = 1 / 2, 1 / 3
 class RunningJoin:
     """What a join holds between two pushes, and how arrivals go through it."""
 
-    def __init__(self, spec: JoinSpec, probe: Probe, ledger: str | Path | None) -> None:
+    def __init__(
+        self,
+        spec: JoinSpec,
+        probe: Probe,
+        ledger: str | Path | Files | None,
+        miniature: Miniature | None,
+    ) -> None:
         self.spec = spec
         self._own = sentinel.join_part(spec)  # what the sentinel leaves
         self._probe = probe
         self._ledger = None if ledger is None else Ledger(ledger, spec)
         self._searches = shares_of(spec)
+        self._miniature = miniature
         self._index_watch = IndexWatch(spec) if is_open(spec) else None
         self._fuel = fuel_of(spec)
         # Which arrays were weighed last, and their bytes.
@@ -77,7 +86,8 @@ class RunningJoin:
             self._set_fuel(self._fuel)
         self._results = Results(binding, self._payloads)
         self._disorder = [0] * len(self.spec.streams)  # the largest of all pushes
-        self._shed = shed_of(self._own, binding, self._state)
+        log = None if self._miniature is None else self._miniature.log
+        self._shed = shed_of(self._own, binding, self._state, log)
         if self._state.gate[0].by_bytes and self._shed is not None:
             byte_budget.check(self._own, self._state, self._shed)
         self._sentinel = None if self.spec.sentinel is None else Sentinel(self.spec, self._state)
@@ -96,6 +106,7 @@ class RunningJoin:
     def _set_watermark(self, moment: int, output: Output) -> None:
         self._state = state = arrays.with_late(self._state)
         if not state.pool[0].tracked:
+            self._state = state = arrays.with_index_for(state, in_order=False)
             arrays.start_tracking(state)
         state.gate[0].external = 1
         self._count_arrays()
@@ -116,6 +127,7 @@ class RunningJoin:
         work, many = self._work(arrivals, scratch), self._many()
         output = self._room(scratch)
         drive = self._driver()
+        self._state = arrays.with_index_for(self._state, drive is in_order_many.run)
         if self._state.gate[0].order + len(arrivals.time) > arrays.MOST_ORDERS:
             if self._ledger is not None:
                 self._ledger.renumbered(self._state)
@@ -208,10 +220,10 @@ class RunningJoin:
         """The loop that serves this join."""
         if self.spec.ties == "instant":
             return instant.run
-        if self._shed is None and self._searches is None:
+        if self._shed is None and self._searches is None and self._miniature is None:
             if in_order.serves(self._state):
                 return in_order.run
-            if in_order_many.serves(self._state, self._probe.way):
+            if in_order_many.serves(self._state):
                 return in_order_many.run
         return arrival.run
 
@@ -251,6 +263,8 @@ class RunningJoin:
             block=np.zeros(2, np.int64),
             digit=np.zeros(streams, np.int64),
             next=np.zeros(streams, np.int64),
+            since=np.zeros(streams, np.int64),
+            held=np.zeros(streams, np.int64),
             shares=np.zeros(len(self._state.slots) if told else 1, np.float64),
         )
 
