@@ -127,12 +127,14 @@ def test_estimates_have_no_bias(
 
 
 @pytest.mark.parametrize(
-    ("number", "policy", "memory"),
-    [(3, "eq-cluster", 40), (3, "pps-cluster", 20), (4, "eq-cluster", 70)],
+    ("number", "policy", "rows", "memory"),
+    [(3, "eq-cluster", 500, 40), (3, "pps-cluster", 800, 30), (4, "eq-cluster", 500, 70)],
 )
-def test_intervals_of_three_and_four_streams(number: int, policy: str, memory: int) -> None:
+def test_intervals_of_three_and_four_streams(
+    number: int, policy: str, rows: int, memory: int
+) -> None:
     """`python -m benchmarks sampling` has the coverage over 2,000 seeds."""
-    tables = streams_of(number, 500, 60)
+    tables = streams_of(number, rows, 60)
     spec = tg.JoinSpec(on="k", time="t", within=25, streams=names_of(number))
     exact = tg.join(tables, spec).table
     column = f"x_{names_of(number)[1]}"
