@@ -39,9 +39,7 @@ class Repair:
 
     def results(self, progress: Progress | None = None) -> Iterator[pa.Table]:
         """The lost results in pieces; the first has no rows and the columns of all."""
-        engine = JoinEngine(
-            self.spec.replace(memory=None, split="auto", policy="auto", sentinel=None)
-        )
+        engine = JoinEngine(self.spec.unwatched().replace(memory=None, split="auto", policy="auto"))
         for table in replay(engine, self._tables, progress):
             lost = self._lost(table)
             self.size += lost.num_rows

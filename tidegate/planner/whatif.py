@@ -108,7 +108,7 @@ def whatif(
     streams
         The whole of each stream, by name; pyarrow, pandas or polars.
     spec
-        What to join. Its own memory and policy play no role; its split does.
+        What to join. Its own memory, target and policy play no role; its split does.
     memory
         Budgets in tuples; by default nine shares of what the exact join holds.
     policies
@@ -138,7 +138,7 @@ def whatif(
     budgets = None if memory is None else _budgets(memory)
     tables = {name: to_arrow(streams[name], name) for name in streams}
     _check_streams(tables, spec)
-    spec = spec.replace(cpu=None)
+    spec = spec.unwatched().replace(cpu=None)
     study = _Study.of(tables, spec, sample, objective)
     budgets = budgets or study.default_budgets()
     count = _Counter(progress, len(chosen) * len(budgets))
