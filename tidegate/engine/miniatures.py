@@ -130,7 +130,8 @@ class Miniatures:
         if not self._in_bytes:
             return min(MOST_TUPLES, int(self._room / (ALL_PARTS + WAITING)))
         each = _BYTES * (ALL_PARTS + WAITING)
-        fixed = sum(_bytes_of(engine) for engine in self._fresh(FEWEST_TUPLES, FEWEST_TUPLES))
+        fresh = self._fresh(FEWEST_TUPLES, FEWEST_TUPLES)
+        fixed = sum(int(engine.stats()["memory_bytes"]) for engine in fresh)
         return min(MOST_TUPLES, int((self._room - fixed) / each))
 
     def check(self) -> None:
@@ -159,10 +160,11 @@ class Miniatures:
         self._weigh()
 
     def _weigh(self) -> None:
-        """How much is held; asking every miniature at each push would take long."""
-        self._held = sum(int(engine.stats()["memory_rows"]) for engine in self.engines)
+        """Ask each miniature for its numbers, once."""
+        self._numbers = [engine.stats() for engine in self.engines]
+        self._held = sum(int(numbers["memory_rows"]) for numbers in self._numbers)
+        self._bytes = sum(int(numbers["memory_bytes"]) for numbers in self._numbers)
         self.rows_peak = max(self.rows_peak, self.rows)
-        self._bytes = sum(map(_bytes_of, self.engines))
 
     # --- rows -----------------------------------------------------------------------------
 
@@ -197,7 +199,7 @@ class Miniatures:
     @property
     def overflows(self) -> bool:
         """Is the sample too large? Then what they found says nothing."""
-        whole = self.engines[0].stats()
+        whole = self._numbers[0]
         if whole["evicted"] + whole["refused"] > 0:
             return True
         return self._in_bytes and self._bytes > self._room
@@ -255,13 +257,13 @@ class Miniatures:
     @property
     def window(self) -> int:
         """Tuples that the sampled windows hold."""
-        return int(self.engines[0].stats()["memory_rows"])
+        return int(self._numbers[0]["memory_rows"])
 
     def found(self) -> NDArray[np.float64]:
         """Of each miniature (results, importance) so far; the first has all of them."""
         self.window_then = self.window
-        numbers = [engine.stats() for engine in self.engines]
-        return np.array([[n["rows_out"], n["importance_out"]] for n in numbers], np.float64)
+        both = [[n["rows_out"], n["importance_out"]] for n in self._numbers]
+        return np.array(both, np.float64)
 
     @property
     def rows(self) -> int:
@@ -303,7 +305,3 @@ class Miniatures:
         memory = np.maximum.accumulate(np.maximum(memory, np.arange(1, len(memory) + 1) * 1e-3))
         recall = np.append(np.maximum.accumulate(recall), 1.0)
         return Curve(np.append(0.0, memory / share), np.append(0.0, recall))
-
-
-def _bytes_of(engine: JoinEngine) -> int:
-    return int(engine.stats()["memory_bytes"])
