@@ -18,8 +18,9 @@ from benchmarks.side_by_side import Row, show
 from tidegate.spec import TidegateError
 
 NAMES = (
-    "equi_join", "band_join", "auto_index", "many", "plan", "policies", "features", "sampling",
-    "memory_flat", "memory_bytes", "optimum", "sentinel", "target", "spark_join", "spark_many",
+    "equi_join", "band_join", "auto_index", "many", "plan", "policies", "without_cpu", "features",
+    "sampling", "memory_flat", "memory_bytes", "optimum", "sentinel", "target", "whatif",
+    "spark_join", "spark_many",
     "spark_budget", "spark_long", "spark_keep_up",
 )  # fmt: skip
 

@@ -5,8 +5,9 @@ query does. Under the budget a micro-batch takes all that is there; without one 
 or none would end while the contest lasts. Both queries join the same rows by the same
 nested loop (points on a map that come near each other: no index serves that), and the full join of
 one file takes three times the interval. Printed and drawn are how long micro-batches take and how
-late their results are: when a micro-batch ends, against when its first file was put in place. Both
-queries have the same time; the one without a budget is stopped behind.
+late their results are: when a micro-batch ends, against when its first file was put in place. The
+query without a budget has the same time, and longer until it has ended as many micro-batches as
+show whether its delay grows.
 
 `ours` are the seconds of the median micro-batch with the budget, `theirs` the interval.
 """
@@ -32,11 +33,12 @@ import pyarrow.parquet as pq
 from benchmarks.side_by_side import Row, compared
 from benchmarks.spark_workload import STREAMS, need_spark
 
-INTERVAL = 8.0  # seconds between two files, by the wall clock
+INTERVAL = 6.0  # seconds between two files, by the wall clock
 FILE_SECONDS = 50  # of event time in a file
 WINDOW_FILES = 1
 OVERLOAD = 3.0
-FILES, QUICK_FILES = 12, 6
+FILES, QUICK_FILES = 24, 6
+GROWTH, QUICK_GROWTH = 7, 2  # micro-batches that the query without a budget has at least
 CORES = 2
 NEAR = 0.004  # of a map of 1 x 1
 SCHEMA = "x double, y double, ts timestamp, id long"
@@ -122,15 +124,20 @@ def run(quick: bool) -> list[Row]:
     need_spark(CHART)
     rows, files = rows_for_overload(), QUICK_FILES if quick else FILES
     print(f"  {rows:,} rows a file and stream, {files} files", file=sys.stderr, flush=True)
-    found = {name: watched(name, rows, files) for name in (KEEPING, PLAIN)}
+    least = {KEEPING: 0, PLAIN: QUICK_GROWTH if quick else GROWTH}
+    found = {name: watched(name, rows, files, least[name]) for name in (KEEPING, PLAIN)}
+    for name, seen in found.items():
+        delays = ", ".join(f"{delay:.1f}" for delay in seen.delay)
+        print(f"  {name}, delay by micro-batch: {delays} s", file=sys.stderr, flush=True)
     found[KEEPING].exact = exact_results(rows, found[KEEPING].files)
     draw(found)
     return rows_of(found)
 
 
-def watched(name: str, rows: int, files: int) -> Seen:
+def watched(name: str, rows: int, files: int, least: int) -> Seen:
     """A contestant in a process of its own."""
-    command = [sys.executable, "-m", "benchmarks.spark_keep_up", name, str(rows), str(files)]
+    numbers = map(str, (rows, files, least))
+    command = [sys.executable, "-m", "benchmarks.spark_keep_up", name, *numbers]
     with tempfile.TemporaryFile("w+") as log:
         done = subprocess.run(command, stdout=subprocess.PIPE, stderr=log, text=True, check=False)
         if done.returncode != 0:
@@ -147,9 +154,17 @@ def rows_of(found: dict[str, Seen]) -> list[Row]:
         compared("micro-batch under keep_up / interval", statistics.median(later), INTERVAL, "s"),
         compared("longest such micro-batch / interval", max(later), INTERVAL, "s"),
         compared("delay at the end, keep_up / no budget", keeping.delay[-1], plain.delay[-1], "s"),
+        compared(
+            f"delay without a budget, micro-batch {len(plain.delay)} / 1",
+            plain.delay[-1], plain.delay[0], "s",
+        ),
+        compared(
+            "least growth of that delay in a micro-batch / interval",
+            min(np.diff(plain.delay), default=0.0), INTERVAL, "s",
+        ),
         compared("files joined, keep_up / no budget", keeping.files, plain.files, "files"),
         compared("results, keep_up / full join", keeping.results, keeping.exact, "results"),
-    ]
+    ]  # fmt: skip
 
 
 def draw(found: dict[str, Seen], folder: Path = Path("outputs")) -> None:
@@ -229,8 +244,11 @@ def session() -> Any:
     return spark
 
 
-def contest(name: str, rows: int, files: int) -> None:
-    """Run a query until all files are there and one interval more; print what it did."""
+def contest(name: str, rows: int, files: int, least: int) -> None:
+    """Run a query until all files are there and one interval more; print what it did.
+
+    It goes on until it has ended `least` micro-batches besides the first, or as long again.
+    """
     import tidegate as tg
 
     spec = spec_of(name)
@@ -261,8 +279,11 @@ def contest(name: str, rows: int, files: int) -> None:
         print("the first micro-batch has ended", file=sys.stderr, flush=True)
         source.start()
         deadline = time.time() + files * INTERVAL
-        while time.time() < deadline:
-            time.sleep(min(INTERVAL, max(0.0, deadline - time.time())))
+        seen = read(query, source, rows)
+        while time.time() < deadline or (
+            len(seen.delay) < least and time.time() < deadline + files * INTERVAL
+        ):
+            time.sleep(INTERVAL)
             seen = read(query, source, rows)
             seen.fraction = float(metrics(query).total.get("cpu_fraction", 1.0))
             print(json.dumps(asdict(seen)), flush=True)  # the last line counts
@@ -292,4 +313,4 @@ def read(query: Any, source: Source, rows: int) -> Seen:
 
 
 if __name__ == "__main__":
-    contest(sys.argv[1], int(sys.argv[2]), int(sys.argv[3]))
+    contest(sys.argv[1], *map(int, sys.argv[2:5]))

@@ -171,13 +171,20 @@ def joined_frame(spark: Any, contestant: Contestant) -> Any:
 
 
 def sparks_own(frames: dict[str, Any], within: str) -> Any:
-    """Spark's own joins: each stream with all that were joined before, every pair in its window."""
+    """Spark's own joins: each stream with all that were joined before, every pair in its window.
+
+    Spark takes one column of event time into a stateful operator: of the results of a join that is
+    the time of the first stream, and the others become plain timestamps.
+    """
     from pyspark.sql import functions as F  # noqa: N812
 
     (first, joined), *others = frames.items()
     joined = joined.select(*[F.col(name).alias(f"{name}_{first}") for name in joined.columns])
     before = [first]
     for name, frame in others:
+        joined = joined.withColumns(
+            {f"ts_{other}": F.expr(f"ts_{other} + interval 0 seconds") for other in before[1:]}
+        )
         renamed = frame.select(
             *[F.col(column).alias(f"{column}_{name}") for column in frame.columns]
         )

@@ -17,18 +17,23 @@ pytest.register_assert_rewrite("contracts", "naive")
 
 SPARK_TESTS = Path(__file__).parent / "spark"
 
+# How many examples a law gets that nothing else shows; other tests take a share (`tries.examples`).
+EXAMPLES = int(os.environ.get("TIDEGATE_EXAMPLES", "100"))
+
 # No deadline: the first example of a kernel pays for its compilation. Far more examples are tried
 # with the profile `explore`, with TIDEGATE_EXAMPLES, and by `python -m tests.hunt`.
 settings.register_profile(
     "repeatable",
     derandomize=True,
     deadline=None,
-    max_examples=150,
+    max_examples=EXAMPLES,
     print_blob=True,
     suppress_health_check=[HealthCheck.too_slow],
 )
 # Kernels run as plain Python are some hundred times slower, so they get fewer examples.
-settings.register_profile("nojit", settings.get_profile("repeatable"), max_examples=30)
+settings.register_profile(
+    "nojit", settings.get_profile("repeatable"), max_examples=max(2, EXAMPLES // 5)
+)
 settings.register_profile(
     "explore", settings.get_profile("repeatable"), derandomize=False, max_examples=3000
 )

@@ -33,6 +33,7 @@ class Cell:
 
     def __init__(self) -> None:
         self.tries = self.comparisons = self.hits = self.worth = 0.0
+        self.old_comparisons = self.old_worth = 0.0
         self.share = 1.0
 
 
@@ -51,6 +52,8 @@ class Budget:
         self.period = 0
         self.fraction = 1.0
         self.wanted = 0.0
+        self.probed = self.probed_before = 0.0
+        self.allowed = math.inf
         self.denied = 0.0
         self.others, self.stood, self.missed = ([0.0 for _ in lengths] for _ in range(3))
         self.skipped = [0.0 for _ in lengths]
@@ -65,12 +68,16 @@ class Budget:
             self.fuel = min(self.most, self.fuel + self.rate * (clock - self.now))
             self.now = clock
         if clock // self.every > self.period:
-            beta = self.rate * self.every / self.wanted if self.wanted else math.inf
-            self.fraction = min(1.0, self.fraction * min(self.cpu.boost, beta))
+            growth = boost = self.cpu.boost
+            if self.wanted:
+                beta = self.rate * self.every / self.wanted
+                growth = min(beta, max(boost, beta / boost))
+            self.fraction = min(1.0, self.fraction * growth)
             for _ in range(min(1000, clock // self.every - self.period - 1)):
                 self.fraction = min(1.0, self.fraction * self.cpu.boost)
             self.fraction = max(2.0**-10, self.fraction)
             self.wanted, self.period = 0.0, clock // self.every
+            self.probed, self.probed_before = 0.0, self.probed
             self.plan()
 
     # --- Algorithms 2 and 4, and the knapsack ------------------------------------------------
@@ -78,23 +85,47 @@ class Budget:
     def plan(self) -> None:
         everything = [(side, j) for side in self.streams for j in range(len(self.sides[side]))]
         compared = total(self.sides[side][j].comparisons for side, j in everything)
-        worth = total(self.sides[side][j].worth for side, j in everything)
-        hits = total(self.sides[side][j].hits for side, j in everything)
-        doubt = 4.0 * (compared / hits) if hits else 1.0  # comparisons that give four results
-        more = doubt * (worth / compared) if compared else 0.0
+        # What looks at everything find in a period, by what looks at each basic window found.
+        of_full = {
+            name: total(
+                self.probes[side] / cell.tries * getattr(cell, name)
+                for side, cells in enumerate(self.sides)
+                for cell in cells
+                if cell.tries
+            )
+            for name in ("comparisons", "hits", "worth")
+        }
+        doubt, mean, unit = 1.0, 0.0, 1.0
+        if of_full["hits"] and of_full["comparisons"]:
+            # comparisons that give four results
+            doubt = 4.0 * (of_full["comparisons"] / of_full["hits"])
+            mean = of_full["worth"] / of_full["comparisons"]
+            unit = of_full["worth"] / of_full["hits"]
         density, amount = {}, {}
         for side, cells in enumerate(self.sides):
-            costs = [cell.comparisons / cell.tries for cell in cells if cell.tries]
+            costs = [cell.comparisons / cell.tries for cell in cells if cell.comparisons]
             usual = total(costs) / len(costs) if costs else 1.0
+            rough = []
             for j, cell in enumerate(cells):
-                density[side, j] = (cell.worth + more) / (cell.comparisons + doubt)
-                cost = cell.comparisons / cell.tries if cell.tries else usual
+                if cell.old_comparisons:
+                    # Old evidence goes where the recent one is three standard deviations off.
+                    times = cell.comparisons / cell.old_comparisons
+                    expected = times * cell.old_worth
+                    variance = unit * (expected * (1.0 + times) + unit)
+                    if (cell.worth - expected) ** 2 > 9.0 * variance:
+                        cell.old_comparisons = cell.old_worth = 0.0
+                both = cell.worth + cell.old_worth, cell.comparisons + cell.old_comparisons
+                rough.append((both[0] + doubt * mean) / (both[1] + doubt))
+                cost = cell.comparisons / cell.tries if cell.comparisons else usual
                 amount[side, j] = cost * self.probes[side]
-            rough = [density[side, j] for j in range(len(cells))]
             for j, cell in enumerate(cells):
                 # Doubt again, now towards the two neighbours; an end is its own neighbour.
                 near = (rough[max(j - 1, 0)] + rough[min(j + 1, len(cells) - 1)]) / 2
-                density[side, j] = (cell.worth + doubt * near) / (cell.comparisons + doubt)
+                both = cell.worth + cell.old_worth, cell.comparisons + cell.old_comparisons
+                expected = (both[0] + doubt * near) / (both[1] + doubt)
+                # What was seen lately counts in full, and 16 results of what is expected.
+                trust = 4.0 * doubt
+                density[side, j] = (cell.worth + trust * expected) / (cell.comparisons + trust)
         learned = self.cpu.order == "learned" and compared > 0
         for side, cells in enumerate(self.sides):
             self.orders[side] = list(range(len(cells)))
@@ -130,6 +161,8 @@ class Budget:
         self.probes = [number / 4 for number in self.probes]
         for side, j in everything:
             cell = self.sides[side][j]
+            cell.old_comparisons = 0.95 * cell.old_comparisons + 0.75 * cell.comparisons
+            cell.old_worth = 0.95 * cell.old_worth + 0.75 * cell.worth
             for name in ("tries", "comparisons", "hits", "worth"):
                 setattr(cell, name, getattr(cell, name) / 4)
 
@@ -142,9 +175,13 @@ class Budget:
     def draw(self, seed: int, stream: int, taken: int) -> tuple[bool, float, float]:
         """Whether a probe asks for whole windows; which share of that the plan asks for; for how
         many others it stands."""
-        likely = self.cpu.sample * self.fraction
+        self.probed += 1.0
+        likely = min(self.cpu.sample * self.fraction, 16.0 / max(1.0, self.probed_before))
         sampled = chance(seed ^ SAMPLING, stream, taken) < likely
         spare = self.fuel > self.most / 2
+        self.allowed = math.inf
+        if (self.fraction < 1.0 or not spare) and self.probed_before and not sampled:
+            self.allowed = 8.0 * self.fuel / self.probed_before
         planned = self.fraction if spare and not sampled else 1.0
         weight = (1 - likely) / likely if sampled and not spare else 0.0
         return sampled or spare, planned, weight
@@ -208,6 +245,7 @@ class Budget:
             (j for j in range(len(self.sides[side])) if full or self.is_asked_at_all(side, now, j)),
             default=-1,
         )
+        made = 0
         for j in self.orders[side]:
             cell = self.sides[side][j]
             wanted, skipped = 0, 0.0
@@ -219,13 +257,15 @@ class Budget:
             self.wanted += planned * wanted
             if in_order and j > reach:
                 skipped = cell_passed
-            if wanted and self.fuel <= 0:
+            too_much = made > 0 and made + wanted > self.allowed
+            if wanted and (self.fuel <= 0 or too_much):
                 skipped += wanted
                 if cell.comparisons:
                     expected = wanted * (cell.hits / cell.comparisons)
                     self.denied += expected / (len(self.sides) - 1)
             else:
                 self.fuel -= wanted
+                made += wanted
                 self.made[stream] += wanted
                 taken.add(j)
                 if full or cell.share == 1.0:

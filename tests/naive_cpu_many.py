@@ -6,6 +6,7 @@ the arrival look at, window by window in the order of the streams.
 
 from __future__ import annotations
 
+from naive import output_importance
 from naive_cpu import budget_of, stats_of
 from naive_many import NOTHING, Arrival, Combination, ManyJoin, Shedding, key_of
 
@@ -52,9 +53,16 @@ class ManyCpuJoin(ManyJoin):
             budget.missed[stream] += weight * len(found) * (1.0 - inside)
             for x in seen:
                 cell = budget.sides[x.stream][budget.window_of(x.stream, arrival.time, x.time)]
-                cell.hits += sum(x in combination for combination in found)
-                cell.worth += sum(x in combination for combination in found)
+                its = [combination for combination in found if x in combination]
+                cell.hits += len(its)
+                cell.worth += sum(map(self.worth, its))
         return found
+
+    def worth(self, combination: Combination) -> float:
+        """Its importance; of a mean the sum, since only proportions count."""
+        kind = self.spec.output_importance
+        importances = [x.importance for x in combination]
+        return output_importance("sum" if kind == "mean" else kind, importances)
 
     def stats(self) -> dict[str, float]:
         return super().stats() | stats_of(self.budget, self.spec)

@@ -56,14 +56,24 @@ class Entry:
 class ArrivalOrder(Shedding):
     """EP; a pattern is a text such as "011": present on the second and the third stream."""
 
-    def __init__(self, streams: int, fade: int | None = FADE) -> None:
+    def __init__(self, streams: int, fade: int | None = FADE, most: int | None = None) -> None:
+        """`most`: so many patterns have an entry, by the streams besides that of the tuple; those
+        that are seen later share one."""
         self.fade = fade
+        self.most = 2**streams if most is None else most
+        self.known = ["1" * (streams - 1)]
         self.complete = "1" * streams
         self.tables: list[dict[str, Entry]] = [{} for _ in range(streams)]
         self.pattern_of: dict[int, str] = {}  # by order of arrival
         self.halved_before: dict[int, int] = {}
 
     def entry(self, stream: int, pattern: str) -> Entry:
+        others = pattern[:stream] + pattern[stream + 1 :]
+        if others not in self.known:
+            if len(self.known) < self.most:
+                self.known.append(others)
+            else:
+                pattern = "others"
         return self.tables[stream].setdefault(pattern, Entry())
 
     def entry_of(self, arrival: Arrival) -> Entry:
@@ -94,6 +104,7 @@ class ArrivalOrder(Shedding):
 
     def appraised(self, join: ManyJoin, arrival: Arrival) -> None:
         self.pattern_of[arrival.taken] = self.existence_pattern(join, arrival)
+        self.entry_of(arrival)
 
     def admitted(self, join: ManyJoin, arrival: Arrival) -> None:
         entry = self.entry_of(arrival)

@@ -6,7 +6,6 @@ to write them.
 
 from __future__ import annotations
 
-import os
 from typing import Any
 
 import pyarrow as pa
@@ -20,18 +19,17 @@ from contracts import (
     check_failing_push_changes_nothing,
     check_snapshot,
     check_subset,
-    replay,
 )
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from strategies import RULES, cases, cases_for, is_hopeless, with_marks
+from tries import examples
 
 import tidegate as tg
 from tidegate.shed.recipes import recipe_of
 from tidegate.spec.options import Policy
 
-EXAMPLES = int(os.environ.get("TIDEGATE_EXAMPLES", settings().max_examples))
-SOME, PER_POLICY, FEW = (max(2, EXAMPLES // part) for part in (3, 6, 15))
+SOME, PER_POLICY, FEW = examples(1 / 3), examples(1 / 6), examples(1 / 15)
 
 POLICIES = sorted(set(tg.policies()) - {"auto"})  # see `test_auto_is_value`
 SPLITS = ("even", "shared", "auto", "tuples", "shares")
@@ -72,9 +70,9 @@ def test_contracts_in_any_order(policy: str, data: st.DataObject) -> None:
     """Budget, subset, conservation, snapshots; out of order too."""
     case = data.draw(shedding(policy))
     check_budget(case)
-    check_subset(case)
-    check_conservation(replay(case).stats, case.spec.streams)
-    check_snapshot(case, after=data.draw(st.integers(0, len(case.pushes))))
+    shed = check_subset(case)
+    check_conservation(shed.stats, case.spec.streams)
+    check_snapshot(case, data.draw(st.integers(0, len(case.pushes))), shed)
 
 
 @every_policy

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import itertools
 import math
-import os
 from typing import Any
 
 import naive
@@ -23,11 +22,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pools import EQUALITY, FLOATS, INNER_PRODUCT, INTEGERS, OVERLAP, TEMPORAL, Pools, column_of
 from strategies import LARGER, RULES, cases
+from tries import examples
 
 import tidegate as tg
 
-EXAMPLES = int(os.environ.get("TIDEGATE_EXAMPLES", settings().max_examples))
-MANY, SOME, FEW = (max(2, EXAMPLES // part) for part in (1, 3, 15))
+MANY, SOME, FEW = examples(1), examples(1 / 3), examples(1 / 15)
 
 
 @pytest.mark.nojit

@@ -27,6 +27,7 @@ EXTREMES: list[tuple[float, ...]] = [
     (1.7e308, 1.0), LARGEST, (1.7e308, 1e-300, 5e-324), (5e-324, 1e-320, 1e-310)
 ]  # fmt: skip
 SEEDS = range(16, 28)  # each of the extremes three times
+SOME = range(16, 20)  # once
 HANGS = 300  # seconds; these take a few
 
 POLICIES: dict[str, Any] = {
@@ -84,7 +85,7 @@ def check_restored(policy: Any, seed: int) -> None:
 
 @pytest.mark.parametrize("name", sorted(set(POLICIES) - set(ALONE)))
 def test_a_restored_engine_goes_on_as_before(name: str) -> None:
-    for seed in SEEDS:
+    for seed in SOME:
         check_restored(POLICIES[name], seed)
 
 

@@ -157,7 +157,7 @@ def test_what_a_row_says(tmp_path: Path) -> None:
     engine = tg.JoinEngine(spec, ledger=tmp_path)
     engine.push({"left": left, "right": left.slice(0, 0)})
     engine.write_ledger()
-    rows = ledger_files.read(tmp_path, "left", 1)
+    rows = ledger_files.read(tmp_path, "left", pushes=1)
     assert rows is not None
     first, second = rows.to_pylist()
     assert (first["shed_reason"], first["shed_worth"]) == ("evicted", 0.5)

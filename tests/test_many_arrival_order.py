@@ -13,8 +13,10 @@ from many_cases import ManyCase, many_case, names_of
 from many_runs import Reporting, check_victims
 from naive_patterns import ArrivalOrder
 from strategies import only_plain
+from tries import examples
 
 import tidegate as tg
+from tidegate.estimators import patterns
 from tidegate.lab.kwon2011_example import BEFORE, FIGURE_4
 from tidegate.lab.kwon2011_space import space_bytes
 from tidegate.state import shed_arrays
@@ -31,14 +33,14 @@ def ordered_case(seed: int, streams: int, fade: int | None, **options: Any) -> M
 
 @pytest.mark.nojit
 @pytest.mark.parametrize("ties", ["arrival", pytest.param("instant", marks=only_plain)])
-@settings(deadline=None, max_examples=100)
+@settings(deadline=None, max_examples=examples(2 / 3))
 @given(seed=SEEDS, streams=st.integers(2, 5), fade=FADES)
 def test_victims_are_those_of_the_twin(ties: Any, seed: int, streams: int, fade: Any) -> None:
     case = ordered_case(seed, streams, fade, ties=ties)
     check_victims(case, ArrivalOrder(streams, fade))
 
 
-@settings(deadline=None, max_examples=50)
+@settings(deadline=None, max_examples=examples(1 / 3))
 @given(seed=SEEDS, streams=st.integers(2, 4), fade=FADES)
 def test_snapshots_keep_the_victims(seed: int, streams: int, fade: Any) -> None:
     check_victims(ordered_case(seed, streams, fade), ArrivalOrder(streams, fade), Random(seed))
@@ -46,7 +48,7 @@ def test_snapshots_keep_the_victims(seed: int, streams: int, fade: Any) -> None:
 
 @pytest.mark.nojit
 @only_plain
-@settings(deadline=None, max_examples=30)
+@settings(deadline=None, max_examples=examples(1 / 5))
 @given(seed=SEEDS, ties=st.sampled_from(["arrival", "instant"]))
 @pytest.mark.parametrize("index", ["btree", "nested-loop"])
 def test_other_indexes_know_the_patterns_too(index: str, seed: int, ties: Any) -> None:
@@ -118,15 +120,56 @@ def test_fade_is_checked() -> None:
             tg.arrival_order(fade=bad)  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize("streams", [3, 5, 7])
+def held_by(streams: int, policy: str, tables: dict[str, pa.Table], memory: Any) -> int:
+    """Bytes of all that a policy knows."""
+    engine = tg.JoinEngine(
+        tg.JoinSpec(
+            on="k", time="t", within=9, streams=names_of(streams), memory=memory, policy=policy,
+            split="even",
+        )
+    )  # fmt: skip
+    engine.push(tables)
+    assert engine._shed is not None
+    return shed_arrays.nbytes(engine._shed)
+
+
+@pytest.mark.parametrize("streams", [3, 5])
 def test_tables_take_the_space_of_formula_1_times_a_constant(streams: int) -> None:
     """Formula (1) counts 10 bytes for each entry of a table; here they are 24 for r, n and the
-    halvings, 24 for the group, and 16 per pattern."""
-    options = {"on": "k", "time": "t", "within": 9, "streams": names_of(streams), "memory": 1}
-    held = []
-    for policy in ("arrival-order", "random"):
-        shed = tg.JoinEngine(tg.JoinSpec(**options, policy=policy, split="even"))._shed
-        assert shed is not None
-        held.append(shed_arrays.nbytes(shed))
+    halvings, 24 for the group, and 20 per pattern. All patterns occur."""
+    keys = [key for key in range(2**streams) for _ in range(3)]
+    tables = {
+        name: pa.table({"t": range(len(keys)), "k": [k if k >> at & 1 else -k for k in keys]})
+        for at, name in enumerate(names_of(streams))
+    }
+    held = [
+        held_by(streams, policy, tables, 50 * streams) for policy in ("arrival-order", "random")
+    ]
     entries = space_bytes(streams, 0, 0) // 10
-    assert 24 * entries < held[0] - held[1] < 60 * entries + 200
+    members = 50 * streams * 40  # groups link their members
+    assert 24 * entries < held[0] - held[1] < 60 * entries + members + 2000
+
+
+def test_only_patterns_that_were_seen_take_space() -> None:
+    """With 16 streams 32,768 patterns can occur on each, which would be 26 MB."""
+    tables = {name: pa.table({"t": [at], "k": [1]}) for at, name in enumerate(names_of(16))}
+    for memory in (160, "2 MB"):
+        ours, base = (held_by(16, policy, tables, memory) for policy in ("arrival-order", "random"))
+        assert ours - base < 150_000  # of which 65,536 say which pattern has a row
+
+
+@pytest.mark.nojit
+@pytest.mark.parametrize("ties", ["arrival", pytest.param("instant", marks=only_plain)])
+@settings(deadline=None, max_examples=60)
+@given(seed=SEEDS, streams=st.integers(3, 4), most=st.integers(2, 5), restarts=st.booleans())
+def test_patterns_without_a_row_share_one(
+    ties: Any, seed: int, streams: int, most: int, restarts: bool
+) -> None:
+    """So many rows, with that which is shared; tables grow from two."""
+    options = {"within": 1 + seed % 7, "memory": streams * 2, "split": "even", "ties": ties}
+    case = ordered_case(seed, streams, 3, **options)
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(shed_arrays, "most_patterns", lambda spec: most)
+        patched.setattr(patterns, "FIRST", 2)
+        twin = ArrivalOrder(streams, 3, most=most - 1)
+        check_victims(case, twin, Random(seed) if restarts else None)

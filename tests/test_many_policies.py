@@ -39,6 +39,7 @@ from naive_many_policies import (
     Random as RandomTwin,
 )
 from naive_prospects import Value
+from tries import examples
 
 import tidegate as tg
 
@@ -107,14 +108,14 @@ def budget_case(seed: int, streams: int, ties: Any, **options: Any) -> ManyCase:
 @pytest.mark.nojit
 @pytest.mark.parametrize("ties", ["arrival", "instant"])
 @every_policy
-@settings(deadline=None, max_examples=30)
+@settings(deadline=None, max_examples=examples(1 / 5))
 @given(seed=SEEDS, streams=st.integers(3, 5))
 def test_victims_are_those_of_the_twin(name: str, ties: Any, seed: int, streams: int) -> None:
     check_victims(*planned(budget_case(seed, streams, ties), name))
 
 
 @every_policy
-@settings(deadline=None, max_examples=20)
+@settings(deadline=None, max_examples=examples(1 / 8))
 @given(seed=SEEDS, streams=st.integers(3, 5), ties=st.sampled_from(["arrival", "instant"]))
 def test_memory_shared_out_by_what_streams_earn(
     name: str, seed: int, streams: int, ties: Any
@@ -123,7 +124,7 @@ def test_memory_shared_out_by_what_streams_earn(
 
 
 @every_policy
-@settings(deadline=None, max_examples=20)
+@settings(deadline=None, max_examples=examples(1 / 8))
 @given(seed=SEEDS, streams=st.integers(3, 4), ties=st.sampled_from(["arrival", "instant"]))
 def test_snapshots_keep_the_victims(name: str, seed: int, streams: int, ties: Any) -> None:
     check_victims(*planned(budget_case(seed, streams, ties), name), Random(seed))

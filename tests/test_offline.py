@@ -7,7 +7,6 @@ followed and gives what was promised, through the engine too; no policy gets mor
 from __future__ import annotations
 
 import math
-import os
 from typing import Any
 
 import naive_optimum
@@ -26,12 +25,12 @@ from test_worked_examples import (
     ojewole_spec,
     ojewole_tables,
 )
+from tries import examples
 
 import tidegate as tg
 from tidegate.offline.optimum import METHODS, Optimum
 
-EXAMPLES = int(os.environ.get("TIDEGATE_EXAMPLES", settings().max_examples))
-MANY, SOME, FEW = (max(2, EXAMPLES // part) for part in (2, 3, 10))
+MANY, SOME, FEW = examples(1 / 2), examples(1 / 3), examples(1 / 10)
 TINY = Shape(rows=5, ticks=5)  # brute force tries all subsets of what is alive
 SOLVERS = ("flow", "dp", "esja")
 FORGET_ONLY_IF_FULL = ("random", "recent", "until-expiry", "simp")  # so there is a floor too

@@ -7,7 +7,6 @@ victim by victim. Weights and decays are powers of two: no rounding, hence no ex
 
 from __future__ import annotations
 
-import os
 from collections import Counter
 from collections.abc import Sequence
 from itertools import pairwise, zip_longest
@@ -22,14 +21,14 @@ from hypothesis import strategies as st
 from naive_policies import ShedJoin
 from naive_value import ValueJoin, WatchedJoin, twin_of
 from strategies import LARGER, SMALL, cases
+from tries import examples
 
 import tidegate as tg
 from tidegate.engine import snapshot
 from tidegate.estimators import match_rate
 from tidegate.shed import shadows
 
-EXAMPLES = int(os.environ.get("TIDEGATE_EXAMPLES", settings().max_examples))
-MANY, FEW = (max(2, EXAMPLES // part) for part in (2, 20))
+MANY, FEW = examples(1 / 2), examples(1 / 20)
 
 DYADIC = {"decay": 0.5, "gain": 0.25}
 POLICIES: dict[str, list[Any]] = {

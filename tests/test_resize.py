@@ -6,7 +6,6 @@ accounted for, and the engine is the one that its snapshot restores.
 
 from __future__ import annotations
 
-import os
 from typing import Any
 
 import numpy as np
@@ -18,14 +17,14 @@ from hypothesis import strategies as st
 from strategies import SMALL
 from test_byte_budget import smallest, stream
 from test_policies import POLICIES, check_victims, retained, shed_cases
+from tries import examples
 
 import tidegate as tg
 from tidegate.engine import resizing
 from tidegate.spec.policy import is_sampling
 from tidegate.state import shed_arrays
 
-EXAMPLES = int(os.environ.get("TIDEGATE_EXAMPLES", settings().max_examples))
-SOME = max(6, EXAMPLES // 10)
+SOME = examples(1 / 10, at_least=6)
 
 
 @st.composite

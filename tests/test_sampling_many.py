@@ -22,6 +22,7 @@ from naive import capacity_of
 from naive_many import ManyJoin
 from naive_many_sampling import Cluster
 from standalone import Standalone
+from tries import examples
 
 import tidegate as tg
 from tidegate.sample import tags
@@ -78,7 +79,7 @@ def check(case: ManyCase, policy: str, restarts: Random | None = None) -> Cluste
 @pytest.mark.nojit
 @pytest.mark.parametrize("ties", ["arrival", "instant"])
 @pytest.mark.parametrize("policy", POLICIES)
-@settings(deadline=None, max_examples=40)
+@settings(deadline=None, max_examples=examples(1 / 4))
 @given(seed=st.integers(0, 2**32), streams=st.integers(3, 5))
 def test_samples_are_those_of_the_twin(policy: str, ties: Any, seed: int, streams: int) -> None:
     rows = {3: 10, 4: 6, 5: 4}[streams]

@@ -15,11 +15,11 @@ import tidegate as tg
 TESTS = Path(__file__).parent
 # Others differ in what was learned only; `python crafted.py SCENARIO 1` tries all changes.
 SHARES = {
-    "exact": 0.5,
-    "cpu": 0.3,
+    "exact": 0.2,
+    "cpu": 0.15,
     "bytes": 0.05,
     "policy age": 0.1,
-    "policy prob": 0.3,
+    "policy prob": 0.15,
     "counted": 0.05,
 }
 

@@ -18,7 +18,7 @@ from pyarrow import parquet
 import tidegate as tg
 from tidegate.cli import run as run_command
 from tidegate.engine.contract import Contract, Glance
-from tidegate.engine.miniatures import Curve, drawn
+from tidegate.engine.live_miniatures import Curve, drawn
 from tidegate.spec.target import Target
 
 ROWS, WINDOW, KEYS = 12_000, 1500, 400

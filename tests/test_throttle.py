@@ -19,12 +19,13 @@ from contracts import Case, Push, check_cuts, check_snapshot, replay, results_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from naive_cpu import NaiveCpuJoin
+from tries import examples
 
 import tidegate as tg
 from tidegate.engine import core_speed
 from tidegate.state import throttle_arrays
 
-MANY, SOME = (max(2, settings().max_examples // part) for part in (4, 15))
+MANY, SOME = examples(1 / 4), examples(1 / 15)
 
 PREDICATES: dict[str, Any] = {
     "equality": ("k", "hash"),

@@ -54,12 +54,15 @@ def engine_of(fuel_share: float, rate: int, **options: object) -> tg.JoinEngine:
     return tg.JoinEngine(tg.JoinSpec(on="k", time="t", within=within, index="nested-loop", cpu=cpu))
 
 
+def between(table: pa.Table, begin: float, end: float) -> tuple[int, int]:
+    """Where a stretch of a stream begins, and how many rows it has."""
+    low, high = np.searchsorted(table["t"].to_numpy(), [begin * SECOND, end * SECOND])
+    return int(low), int(high - low)
+
+
 def feed(engine: tg.JoinEngine, tables: dict[str, pa.Table], begin: float, end: float) -> int:
     """Push a stretch of the streams; returns how many results it gave."""
-    part = {}
-    for name, table in tables.items():
-        low, high = np.searchsorted(table["t"].to_numpy(), [begin * SECOND, end * SECOND])
-        part[name] = table.slice(low, high - low)
+    part = {name: table.slice(*between(table, begin, end)) for name, table in tables.items()}
     return engine.push(part).num_rows
 
 
@@ -121,13 +124,59 @@ def test_the_skew_changes() -> None:
 
 @pytest.mark.parametrize(("rates", "share"), [((20, 40), 0.25), ((40, 20), 1.0)])
 def test_the_rate_changes(rates: tuple[int, int], share: float) -> None:
-    """Twice the rate is four times the comparisons. Rising is bounded by the boost, given here."""
+    """Twice the rate is four times the comparisons."""
     tables = pair((3.5, 3.5), rates)
-    engine = engine_of(0.9, 20, boost=4.0)
+    engine = engine_of(0.9, 20)
     feed(engine, tables, 0, CHANGE)
     # The window takes its length to fill with the new rate; then the periods count.
     feed(engine, tables, CHANGE, CHANGE + WINDOW + 2 * PERIOD)
     assert engine.stats()["cpu_fraction"] == pytest.approx(0.9 * share, rel=0.25)
+
+
+@pytest.mark.parametrize("shares", [(0.8, 0.1), (0.1, 0.8), (0.05, 0.5)])
+def test_the_fuel_changes(shares: tuple[float, float]) -> None:
+    """Unlike a rate, which takes a window to show, it changes at once: a factor of eight or ten."""
+    tables = pair((3.5, 3.5), (20, 20))
+    cpu = tg.Cpu(keep_up=True, adapt_every=PERIOD * SECOND, basic_window=SECOND)
+    engine = tg.JoinEngine(engine_of(1, 20).spec.replace(cpu=cpu))
+    needed = 2 * 20**2 * WINDOW / SECOND
+    for share, begin, end in zip(
+        shares, (0, CHANGE), (CHANGE, CHANGE + 2 * PERIOD + 1), strict=True
+    ):
+        for second in range(begin, end):
+            part = {
+                name: table.slice(*between(table, second, second + 1))
+                for name, table in tables.items()
+            }
+            engine.push(part, fuel=share * needed)
+        assert engine.stats()["cpu_fraction"] == pytest.approx(share, rel=0.25)
+
+
+def test_a_plan_of_three_streams_follows_importance() -> None:
+    """The second and the third stream follow the first after 3 s, worth 1, or 12 s, worth 20."""
+    near, far = pair((3.5, 3.5), (10, 10)), pair((12.5, 12.5), (10, 10))
+    parts: dict[str, list[pa.Table]] = {"a": [], "b": [], "c": []}
+    for tables, worth, first in ((near, 1.0, 0), (far, 20.0, 10**6)):
+        for name, source in (("a", "left"), ("b", "right"), ("c", "right")):
+            rows = tables[source]
+            keys = pa.compute.add(rows["k"], first)
+            weights = np.full(rows.num_rows, worth)
+            parts[name].append(pa.table({"t": rows["t"], "k": keys, "w": weights}))
+    streams = {name: pa.concat_tables(each).sort_by("t") for name, each in parts.items()}
+    cpu = tg.Cpu(20 / SECOND, adapt_every=PERIOD * SECOND, basic_window=SECOND)
+    density = {}
+    for importance in (None, "w"):
+        spec = tg.JoinSpec(
+            on="k", time="t", within=WINDOW * SECOND, streams=tuple(streams), cpu=cpu,
+            importance=importance,
+        )  # fmt: skip
+        engine = tg.JoinEngine(spec)
+        feed(engine, streams, 0, CHANGE)
+        throttle = engine._state.throttle
+        assert throttle is not None
+        density[importance] = throttle.density[0, 12:14].max() / throttle.density[0, 3:5].max()
+    assert density[None] < 1.5
+    assert density["w"] > 5.0
 
 
 @pytest.mark.parametrize(("importance", "window"), [(None, 3), ("w", 12)])

@@ -17,10 +17,11 @@ from many_cases import ManyCase, many_case, names_of
 from many_runs import Feeder, engine_of, found_in, replayed
 from naive_cpu_many import ManyCpuJoin
 from strategies import only_plain
+from tries import examples
 
 import tidegate as tg
 
-MANY = max(5, settings().max_examples // 2)
+MANY = examples(1 / 2, at_least=5)
 SEEDS = st.integers(0, 2**32)
 
 

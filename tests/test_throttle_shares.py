@@ -158,7 +158,7 @@ def test_fraction_follows_the_rate() -> None:
     """2 tuples per unit of time need 160 comparisons, 6 need 1,440; 400 are granted."""
     rates = [2] * 60 + [6] * 100 + [2] * 60
     tables = stream(rates, [4] * len(rates))
-    seen = fed(tables, tg.Cpu(400, adapt_every=PERIOD, basic_window=BASIC, boost=20.0))
+    seen = fed(tables, tg.Cpu(400, adapt_every=PERIOD, basic_window=BASIC))
     assert seen[5][0] == 1.0
     # The windows are full one window (two periods) after the change; then two periods.
     for period in range(6 + 2 + 2, 16):

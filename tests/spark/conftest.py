@@ -18,6 +18,10 @@ from tidegate.spec import JoinSpec, band, overlap
 # For every JVM that a test starts: none lives long enough to earn back what optimising costs.
 os.environ.setdefault("JAVA_TOOL_OPTIONS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
 
+FILES_WITHOUT_LINKS = (
+    "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
+)
+
 
 @pytest.fixture(scope="session", autouse=True)
 def compiled() -> None:
@@ -47,6 +51,12 @@ def session() -> Iterator[SparkSession]:
         # Names of machines without a network do not resolve.
         .config("spark.driver.bindAddress", "127.0.0.1")
         .config("spark.driver.host", "127.0.0.1")
+        # Spark's default for local files starts processes (chmod, readlink) at every step of every
+        # file: 340 in a query of four small micro-batches, a third of its CPU time.
+        .config("spark.sql.streaming.checkpointFileManagerClass", FILES_WITHOUT_LINKS)
+        # Compiling Java for a few rows takes longer than interpreting; jobs of their own compile.
+        .config("spark.sql.codegen.wholeStage", "false")
+        .config("spark.sql.codegen.factoryMode", "NO_CODEGEN")
         # Far from UTC, so that a time zone lost on the way would show.
         .config("spark.sql.session.timeZone", "Asia/Kolkata")
     )

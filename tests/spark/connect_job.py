@@ -14,6 +14,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql.utils import is_remote
 from spark.feeds import Feed
 
+from tidegate import JoinSpec, whatif
 from tidegate.spark import configure, metrics, read_state, window_join
 
 
@@ -39,7 +40,10 @@ def main() -> None:
     still = [spark.read.parquet(str(root / name)) for name in ("left", "right")]
     batch = window_join(*still, **wish)
     pairs = batch.select("id", "id_right").collect()
+    asked = {"left": still[0], "right": still[1]}
+    curve = whatif(asked, JoinSpec(**wish), [10], ["random"], sample=0.5, optimum=False).curve
     told = {
+        "whatif": curve[0]["recall"],
         "remote": is_remote(),
         "streaming": sorted([row.id, row.id_right] for row in rows),
         "streaming_metrics": found.total,

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
+from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 from spark.feeds import Feed
@@ -23,13 +24,18 @@ NAMES = ("left", "right", "third")
 POLICIES = {2: "random", 3: "value"}  # by number of streams
 
 
-def joined(feed: Feed, streams: int) -> DataFrame:
+LEDGER = "shed"
+
+
+def joined(feed: Feed, streams: int, **others: Any) -> DataFrame:
     """The join of the restart test."""
+    return exact(feed, streams, memory=70, policy=POLICIES[streams], seed=9, **others)
+
+
+def exact(feed: Feed, streams: int, **others: Any) -> DataFrame:
+    """The same without a budget."""
     frames = {n: feed.stream(n).withWatermark("ts", "10 seconds") for n in NAMES[:streams]}
-    return window_join(
-        frames, on="k", time="ts", within="20 s", memory=70, policy=POLICIES[streams], seed=9,
-        buckets=2,
-    )  # fmt: skip
+    return window_join(frames, on="k", time="ts", within="20 s", buckets=2, **others)
 
 
 def main() -> None:
@@ -43,7 +49,8 @@ def main() -> None:
     spark = configure(builder, partitions=5).getOrCreate()
     spark.conf.set(*NO_EMPTY_BATCHES)
     feed = Feed(spark, Path(sys.argv[1]))
-    feed.start(joined(feed, int(sys.argv[3])), "disturbed").awaitTermination()
+    frame = joined(feed, int(sys.argv[3]), ledger=feed.root / LEDGER)
+    feed.start(frame, "disturbed").awaitTermination()
 
 
 if __name__ == "__main__":

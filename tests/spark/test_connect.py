@@ -43,6 +43,7 @@ def test_streaming_and_batch(feed: Feed, tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr[-4000:]
     told = json.loads((tmp_path / "told.json").read_text())
     assert told["remote"]
+    assert 0.0 < told["whatif"] <= 1.0
     expected = sorted([list(pair) for pair in ours.pairs("id", "id_right").elements()])
     assert len(expected) > 100
     assert told["streaming"] == expected

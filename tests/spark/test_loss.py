@@ -16,12 +16,12 @@ from tidegate.spec import TidegateError
 JOIN = {"on": "k", "time": "ts", "within": "100 s"}
 
 
-def batches(seed: int, count: int = 6, rows: int = 1500) -> list[pa.Table]:
+def batches(seed: int, count: int = 4, rows: int = 400) -> list[pa.Table]:
     rng = np.random.default_rng(seed)
     return [
         pa.table(
             {
-                "k": rng.zipf(1.6, rows) % 200,
+                "k": rng.zipf(1.3, rows) % 200,
                 "ts": pa.array(
                     np.sort((EPOCH + 100 * n + rng.random(rows) * 100) * SECOND).astype(np.int64),
                     pa.timestamp("us", "UTC"),
@@ -36,8 +36,8 @@ def batches(seed: int, count: int = 6, rows: int = 1500) -> list[pa.Table]:
 def test_recall_in_the_metrics(feed: Feed) -> None:
     tables = {name: batches(seed) for seed, name in enumerate(("left", "right"))}
     for name, parts in tables.items():
-        feed.write(name, parts[:3])
-    limited = {**JOIN, "memory": 700, "policy": "prob", "sentinel": 0.1, "seed": 4}
+        feed.write(name, parts[:2])
+    limited = {**JOIN, "memory": 300, "policy": "prob", "sentinel": 0.2, "seed": 4}
 
     def joined(**options: object) -> object:
         sides = (feed.stream(name).withWatermark("ts", "0 seconds") for name in tables)
@@ -45,7 +45,7 @@ def test_recall_in_the_metrics(feed: Feed) -> None:
 
     before = metrics(feed.run(joined(**limited), "small").query).total
     for name, parts in tables.items():
-        feed.write(name, parts[3:], first=3)
+        feed.write(name, parts[2:], first=2)
     run = feed.run(joined(**limited), "small")
     exact = feed.run(joined(**JOIN), "exact")
     found = metrics(run.query)
@@ -54,19 +54,19 @@ def test_recall_in_the_metrics(feed: Feed) -> None:
     assert total["rows_out"] == len(run.rows) < len(exact.rows)
     assert total["recall_low"] <= recall <= total["recall_high"]
     assert total["recall_high"] - total["recall_low"] < 0.5
-    assert total["memory_rows_peak"] <= 700
+    assert total["memory_rows_peak"] <= 300
     assert total["sentinel_exact"] > before["sentinel_exact"] > 0
     assert 'bucket="all"} 0.' in next(
         line for line in found.prometheus().splitlines() if line.startswith("tidegate_recall{")
     )
-    page = watch(run.query, memory=700)
+    page = watch(run.query, memory=300)
     try:
         with urllib.request.urlopen(page.url + "numbers.json", timeout=60) as answer:
             shown = json.loads(answer.read())
     finally:
         page.close()
     assert shown["samples"][-1]["recall"] == total["recall"]
-    assert shown["budget"] == 700
+    assert shown["budget"] == 300
     assert shown["done"]
     assert shown["hot_keys"]
 

@@ -7,14 +7,17 @@ import signal
 import subprocess
 import sys
 import time
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 from pyspark.errors import StreamingQueryException
-from spark.doomed_job import NAMES, NO_EMPTY_BATCHES, joined
+from spark.doomed_job import LEDGER, NAMES, NO_EMPTY_BATCHES, exact, joined
 from spark.feeds import Feed, random_batches
 
+from tidegate.offline.repair import repair
 from tidegate.spark import metrics, read_state, window_join
 
 TESTS = Path(__file__).parents[1]
@@ -58,26 +61,35 @@ def state_written(batch: int) -> Callable[[Path], bool]:
 
 @pytest.mark.parametrize("streams", [2, 3])
 def test_killed_drivers(feed: Feed, streams: int) -> None:
-    """Stopped after two micro-batches; killed in the fourth on one core, in the fifth on three.
+    """Stopped after two micro-batches; killed in the fourth on one core (with two streams), in the
+    fifth on three.
 
-    The later sessions ask for 5 partitions: a checkpoint keeps its own, and so its buckets.
+    The later sessions ask for 5 partitions: a checkpoint keeps its own, and so its buckets. Its
+    ledger has what it lost, whatever was written and never committed.
     """
     feed.spark.conf.set(*NO_EMPTY_BATCHES)
     names = NAMES[:streams]
     batches = {name: random_batches(seed, BATCHES) for seed, name in enumerate(names)}
     for name, tables in batches.items():
         feed.write(name, tables[:2])
-    feed.start(joined(feed, streams), "disturbed").awaitTermination()
+    shed = feed.root / LEDGER
+    feed.start(joined(feed, streams, ledger=shed), "disturbed").awaitTermination()
     for name, tables in batches.items():
         feed.write(name, tables[2:], first=2)
-    kill_driver(feed, 1, streams, began(3))
+    if streams == 2:
+        kill_driver(feed, 1, streams, began(3))
     kill_driver(feed, 3, streams, state_written(4))
-    disturbed = feed.run(joined(feed, streams), "disturbed")
+    disturbed = feed.run(joined(feed, streams, ledger=shed), "disturbed")
     undisturbed = feed.run(joined(feed, streams), "undisturbed")
     ids = ["id", *(f"id_{name}" for name in names[1:])]
     assert len(undisturbed.rows) > 100
     assert disturbed.pairs(*ids) == undisturbed.pairs(*ids)
     assert max(disturbed.pairs(*ids).values()) == 1
+    lost = pa.concat_tables(repair(shed, feed.root / "checkpoint-disturbed").results())
+    repaired = Counter(zip(*(lost.column(name).to_pylist() for name in ids), strict=True))
+    assert lost.num_rows > 100
+    everything = feed.run(exact(feed, streams), "exact").pairs(*ids)
+    assert disturbed.pairs(*ids) + repaired == everything
     # The counters went on, each row once, in the two buckets of the checkpoint.
     counted = {name: metrics(run.query) for name, run in (("d", disturbed), ("u", undisturbed))}
     assert list(counted["d"].buckets) == [0, 1]

@@ -20,8 +20,9 @@ from sampled_clusters import sample_of, whole_of
 from spark.feeds import EPOCH, SECOND, Feed
 
 import tidegate as tg
+from tidegate.columns.spark_keys import route_hash
 from tidegate.spark import window_join
-from tidegate.spark.routing import Routing, bucket_spec, route_hash
+from tidegate.spark.routing import Routing, bucket_spec
 
 AGGREGATES = ("count(*)", "count(x)", "sum(x)", "avg(x)")
 

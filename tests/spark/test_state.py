@@ -70,7 +70,7 @@ class Cells:
         del self.segments[key]
 
 
-def plan_of(spec: JoinSpec, table: pa.Table) -> JoinPlan:
+def plan_of(spec: JoinSpec, table: pa.Table, ledger: str | None = None) -> JoinPlan:
     schemas = dict.fromkeys(spec.streams, table.schema)
     return JoinPlan(
         spec=spec,
@@ -81,6 +81,7 @@ def plan_of(spec: JoinSpec, table: pa.Table) -> JoinPlan:
         operator="test",
         origin=describe(spec, list(schemas.values())),
         delivery=Delivery.of(T.StructType()),
+        ledger=ledger,
     )
 
 

@@ -14,7 +14,10 @@ from tidegate.cli import arguments
 from tidegate.cli.screen import answer, console, progress_of
 
 Folder = Annotated[
-    Path, typer.Argument(metavar="LEDGER", help="The folder of tidegate join --ledger.")
+    str,
+    typer.Argument(
+        metavar="LEDGER", help="The folder of tidegate join --ledger or window_join(ledger=)."
+    ),
 ]
 Output = Annotated[
     Path | None,
@@ -24,9 +27,20 @@ Output = Annotated[
 ]
 
 
+Checkpoint = Annotated[
+    str | None,
+    typer.Option(
+        "--checkpoint",
+        metavar="FOLDER",
+        help="Of a query on Spark: its checkpoint, which says what was committed.",
+    ),
+]
+
+
 def repair(
     ledger: Folder,
     output: Output = None,
+    checkpoint: Checkpoint = None,
     json: arguments.Json = False,
     quiet: arguments.Quiet = False,
 ) -> None:
@@ -37,13 +51,14 @@ def repair(
       tidegate join a.parquet b.parquet --on k --time ts --within 600 \\
           --memory 1000 -o kept.parquet --ledger shed
       tidegate repair shed -o lost.parquet
+      tidegate repair shed --checkpoint checkpoint -o lost.parquet
     """
     from tidegate.cli import files
     from tidegate.offline.repair import repair as read_ledger
 
     if output is not None:
         files.format_of(output)
-    found = read_ledger(ledger)
+    found = read_ledger(ledger, checkpoint)
     with progress_of("repairing", quiet) as progress:
         results = found.results(progress)
         if output is not None:
@@ -67,6 +82,11 @@ def repair(
         f"rows in the ledger: {counts}",
         f"lost results: {found.size:,} (importance {found.importance:,.6g})",
     ]
+    if found.batch >= 0 and checkpoint is None:
+        lines.append(
+            f"the last micro-batch is {found.batch}; if the query may have died in it, give "
+            "--checkpoint"
+        )
     lines.append("write them with -o FILE" if output is None else f"written to {output}")
     for line in lines:
         screen.print(line, soft_wrap=True, markup=False)

@@ -63,6 +63,7 @@ def reproduce(
       tidegate reproduce --quick
       tidegate reproduce ojewole2006 --out reports
       tidegate reproduce srivastava2004-fig7 --json
+      tidegate reproduce gedik2005-table --data DIR --quick
       tidegate reproduce value --data DIR --quick
       tidegate reproduce list
     """
@@ -125,7 +126,7 @@ def _tell(done: Reproduced, json: bool) -> None:
     from rich.table import Table
 
     screen = console()
-    for each in _apart(done):
+    for each in done.shown if len(done.shown) == 1 else _apart(done):
         for numbers in each.findings.tables:
             table = Table(*numbers.columns, show_edge=False, pad_edge=False, title_justify="left")
             table.title = f"{each.figure.title}: {numbers.title}"
@@ -151,7 +152,7 @@ def _tell(done: Reproduced, json: bool) -> None:
 
 
 def _apart(done: Reproduced) -> list[Shown]:
-    """What is shown setting by setting: the table of VALUE."""
+    """What is shown setting by setting, whatever else is asked for: the table of VALUE."""
     from tidegate.lab.figures import APART
 
     return [each for each in done.shown if each.figure.paper == APART]

@@ -39,6 +39,8 @@ ChartFile = Annotated[
     typer.Option("--chart", metavar="FILE", help="Draw the curves: .svg, .png, .html or .json."),
 ]
 
+_MEMORY, _NARROWEST, _BETWEEN = 14, 5, 3  # characters of a column
+
 
 def whatif(
     left: arguments.Left,
@@ -129,21 +131,35 @@ def show(found: Any, quiet: bool) -> None:
 
     from tidegate.planner import whatif_view
 
-    names = whatif_view.columns_of(found)
-    table = Table(show_edge=False, pad_edge=False, title=None)
-    table.add_column("memory", justify="right", no_wrap=True)
-    for name in names:
-        table.add_column(name, justify="right")
-    for memory, row in whatif_view.table_of(found):
-        cells = [f"{100 * row[name]:.1f}" if name in row else "" for name in names]
-        table.add_row(f"{memory:,}", *cells)
     screen = console()
     kept = "importance" if found.is_weighed else "results"
     screen.print(f"% of the {kept} kept, by memory in tuples and policy")
-    screen.print(table)
+    for names in _that_fit(whatif_view.columns_of(found), screen.width):
+        table = Table(show_edge=False, pad_edge=False, title=None)
+        table.add_column("memory", justify="right", no_wrap=True)
+        for name in names:
+            table.add_column(name, justify="right", no_wrap=True)
+        for memory, row in whatif_view.table_of(found):
+            cells = [f"{100 * row[name]:.1f}" if name in row else "" for name in names]
+            table.add_row(f"{memory:,}", *cells)
+        screen.print(table)
     screen.print()
     for sentence in whatif_view.sentences(found):
         screen.print(sentence, soft_wrap=True, markup=False)
     if not quiet:
         for note in found.notes:
             say(f"note: {note}")
+
+
+def _that_fit(names: list[str], width: int) -> list[list[str]]:
+    """Policies in as many tables as the screen needs."""
+    rows: list[list[str]] = []
+    left = 0
+    for name in names:
+        needed = max(len(name), _NARROWEST) + _BETWEEN
+        if left < needed:
+            rows.append([])
+            left = width - _MEMORY
+        rows[-1].append(name)
+        left -= needed
+    return rows

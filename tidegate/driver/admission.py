@@ -12,7 +12,7 @@ import numpy as np
 
 from tidegate.binding.spec_records import BTREE, TTREE
 from tidegate.compiled.kernel import kernel, part, step
-from tidegate.driver.existence import pattern_of
+from tidegate.driver.existence import lacks_rows, pattern_of
 from tidegate.driver.leaving import EVICTED, EXPIRED, REFUSED, count, expire_by_count, leave
 from tidegate.driver.observing import importance_of, key_of, settle_key
 from tidegate.driver.prefetching import warm_victim
@@ -41,6 +41,7 @@ from tidegate.state.indexes import enter_index
 from tidegate.state.join_state import DEPARTURES
 from tidegate.throttle import ring
 from tidegate.windows import lifetime
+from tidegate.windows.arrivals import PASSES
 
 DONE, NEED_SLOTS, NEED_NODES, NEED_ARENA, NEED_OUTPUT, NEED_RARE, NEED_PLACES = range(7)
 NO_VISITOR = -1
@@ -69,7 +70,7 @@ def missing_room(state, shed, arrivals, output, stream, arrival):
         if lifetime.is_cramped(state.lanes[stream], state.lanes[stream].alive):
             missing = NEED_PLACES
         elif shed is not None:
-            if rare_keys.needs_lines(shed.frequency):
+            if rare_keys.needs_lines(shed.frequency) or lacks_rows(shed.patterns):
                 missing = NEED_RARE
             elif is_crowded(shed, stream):
                 missing = NEED_PLACES
@@ -140,7 +141,7 @@ def admit(state, shed, arrivals, output, stream, arrival, visitor):
         number_visitor(state, stream, visitor)
     lane = state.lanes[stream]
     lives = lane.is_time_window or lane.window > 0
-    if lives:
+    if lives and arrivals.matchable[arrival] != PASSES:
         if shed is None:
             expire_by_count(state, shed, output, stream)
             if visitor < 0:

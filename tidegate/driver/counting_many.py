@@ -12,7 +12,7 @@ import numpy as np
 from tidegate.compiled.kernel import part, step
 from tidegate.driver import weighing_many
 from tidegate.driver.probing_many import begin_blocks, block_size, next_block, size_of
-from tidegate.estimators.importance import MEAN, MIN, PRODUCT, SUM
+from tidegate.estimators.importance import MAX, MEAN, MIN, PRODUCT, SUM
 from tidegate.state.join_state import BEGIN, END, FOUND, MATCHES
 
 
@@ -57,14 +57,14 @@ def block_worth(state, work, many, stream, own):
             if other != stream:
                 worth *= total_of(state, work, many, other)
         return worth
-    worth = own * combinations_behind(state, work, many, stream, stream, own)
+    worth = own * combinations_behind(state, work, many, stream, stream, stream, own)
     for other in range(len(many.ranges)):
         if other != stream:
             for at in range(many.ranges[other, BEGIN], many.ranges[other, END]):
                 its = state.importance[work.found[at]]
                 if not is_behind(combine, its, other, own, stream):
                     continue
-                worth += its * combinations_behind(state, work, many, stream, other, its)
+                worth += its * combinations_behind(state, work, many, stream, other, other, its)
     return worth
 
 
@@ -89,11 +89,14 @@ def is_behind(combine, chosen, its_stream, other, other_stream):
 
 
 @part
-def combinations_behind(state, work, many, stream, chosen_stream, chosen):
-    """In how many combinations of a block a tuple of `chosen_stream` decides the importance."""
+def combinations_behind(state, work, many, stream, chosen_stream, given, chosen):
+    """In how many combinations of a block a tuple of `chosen_stream` decides the importance.
+
+    The tuple of the stream `given` is given, too; it may be `chosen_stream`.
+    """
     product = 1.0
     for other in range(len(many.ranges)):
-        if other != stream and other != chosen_stream:
+        if other != stream and other != chosen_stream and other != given:
             behind = 0
             for at in range(many.ranges[other, BEGIN], many.ranges[other, END]):
                 its = state.importance[work.found[at]]
@@ -115,3 +118,67 @@ def share_out(state, work, many, stream, time, whom):
                 each = results / size_of(many, other)
                 for at in range(many.ranges[other, BEGIN], many.ranges[other, END]):
                     many.shares[at] += each
+
+
+@part
+def share_out_worth(state, work, many, stream, time, whom, own):
+    """Write to `many.shares` what the results are worth in which each tuple found takes part.
+
+    Of a mean the sum: the same but for a factor, and only proportions matter.
+    """
+    combine = state.gate[0].combine
+    for at in range(work.progress[FOUND]):
+        many.shares[at] = 0.0
+    begin_blocks(many)
+    while next_block(state, work, many, stream, time, whom):
+        if combine == MIN or combine == MAX:
+            share_extremes(state, work, many, stream, own)
+        else:
+            share_totals(state, work, many, stream, own)
+
+
+@part
+def share_totals(state, work, many, stream, own):
+    """The same of a block whose results are worth the sum or the product of their tuples."""
+    multiplies = state.gate[0].combine == PRODUCT
+    for side in range(len(many.ranges)):
+        if side == stream:
+            continue
+        combinations, total = 1.0, own  # of the tuples of all streams but `side`
+        for other in range(len(many.ranges)):
+            if other != stream and other != side:
+                theirs, size = total_of(state, work, many, other), size_of(many, other)
+                total = total * theirs if multiplies else total * size + combinations * theirs
+                combinations *= size
+        for at in range(many.ranges[side, BEGIN], many.ranges[side, END]):
+            its = state.importance[work.found[at]]
+            many.shares[at] += total * its if multiplies else total + combinations * its
+
+
+@part
+def share_extremes(state, work, many, stream, own):
+    """The same of a block whose results are worth the smallest or the largest of their tuples."""
+    combine = state.gate[0].combine
+    share_decided(state, work, many, stream, stream, own)
+    for other in range(len(many.ranges)):
+        if other != stream:
+            for at in range(many.ranges[other, BEGIN], many.ranges[other, END]):
+                its = state.importance[work.found[at]]
+                if is_behind(combine, its, other, own, stream):
+                    behind = combinations_behind(state, work, many, stream, other, other, its)
+                    many.shares[at] += its * behind
+                    share_decided(state, work, many, stream, other, its)
+
+
+@part
+def share_decided(state, work, many, stream, chosen_stream, chosen):
+    """Credit all who stand in a combination that a tuple of `chosen_stream` decides, but itself."""
+    combine = state.gate[0].combine
+    for side in range(len(many.ranges)):
+        if side == stream or side == chosen_stream:
+            continue
+        behind = combinations_behind(state, work, many, stream, chosen_stream, side, chosen)
+        for at in range(many.ranges[side, BEGIN], many.ranges[side, END]):
+            its = state.importance[work.found[at]]
+            if is_behind(combine, chosen, chosen_stream, its, side):
+                many.shares[at] += chosen * behind

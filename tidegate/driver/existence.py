@@ -12,6 +12,7 @@ import numpy as np
 from tidegate.binding.spec_records import HASH
 from tidegate.compiled.kernel import part, step
 from tidegate.estimators import patterns
+from tidegate.estimators.patterns import needs_rows
 from tidegate.index import hash_table
 from tidegate.state.join_state import (
     ARRIVAL,
@@ -26,7 +27,7 @@ from tidegate.windows import lifetime
 
 @part
 def pattern_of(state, shed, arrivals, stream, arrival):
-    """The place of the pattern of an arrival that is about to be admitted or refused."""
+    """The row of the pattern of an arrival that is about to be admitted or refused."""
     streams = len(state.lanes)
     bits = (np.int64(1) << streams) - 1
     if arrivals.matchable[arrival]:
@@ -34,7 +35,7 @@ def pattern_of(state, shed, arrivals, stream, arrival):
         for other in range(streams):
             if (bits >> other) & 1 == 0 and is_held(state, other, arrivals.code[arrival]):
                 bits |= np.int64(1) << other
-    return patterns.place_of(bits, stream)
+    return patterns.row_of(shed.patterns, patterns.place_of(bits, stream))
 
 
 @part
@@ -59,6 +60,15 @@ def is_held(state, stream, code):
 @part
 def has_key(state, slot, code):
     return state.slots[slot].older != lifetime.NOT_INDEXED and state.slots[slot].code == code
+
+
+@step
+def lacks_rows(patterns):
+    """Must the tables of patterns grow before the next tuple is admitted?"""
+    lacks = False
+    if patterns is not None:
+        lacks = needs_rows(patterns)
+    return lacks
 
 
 @step

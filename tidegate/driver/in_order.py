@@ -105,15 +105,12 @@ def meet(state, arrivals, work, output, stream, bucket, arrival):
 
 
 @step
-def settle(state, arrivals, stream, bucket, arrival):
-    """Give the arrival a slot, in its window and in its index."""
-    pool = state.pool
+def enter_line(state, arrivals, stream, arrival):
+    """Give the arrival a slot, and the place at the end of its line."""
     lane = state.lanes[stream]
-    slot = pool[0].first_unused
-    pool[0].first_unused = state.slots[slot].newer
-    pool[0].unused -= 1
-    if lane.end == lane.stop:
-        lifetime.close_gaps(state.notes, 0, lane, state.lines)
+    slot = np.int64(state.pool[0].first_unused)
+    state.pool[0].first_unused = state.slots[slot].newer
+    state.pool[0].unused -= 1
     state.lines[np.uint64(lane.end)] = slot
     lane.end += 1
     lane.newest = arrivals.time[arrival]
@@ -122,6 +119,17 @@ def settle(state, arrivals, stream, bucket, arrival):
     state.slots[slot].row = arrivals.row[arrival]
     if state.gate[0].has_importance:
         state.importance[slot] = arrivals.importance[arrival]
+    return slot
+
+
+@step
+def settle(state, arrivals, stream, bucket, arrival):
+    """Give the arrival a slot, in its window and in its index."""
+    pool = state.pool
+    lane = state.lanes[stream]
+    if lane.end == lane.stop:
+        lifetime.close_gaps(state.notes, 0, lane, state.lines)
+    slot = enter_line(state, arrivals, stream, arrival)
     if arrivals.matchable[arrival]:
         hash_table.insert(state.buckets, state.slots, stream, bucket, slot)
     else:

@@ -22,6 +22,7 @@ from tidegate.driver.admission import (
     DONE,
     NEED_OUTPUT,
     NEED_PLACES,
+    NEED_RARE,
     admit,
     is_crowded,
     missing_room,
@@ -29,7 +30,7 @@ from tidegate.driver.admission import (
     take,
 )
 from tidegate.driver.arrival import in_time
-from tidegate.driver.existence import note_pairs, tell_pairs
+from tidegate.driver.existence import lacks_rows, note_pairs, tell_pairs
 from tidegate.driver.ghosts import call_back, dismiss
 from tidegate.driver.leaving import expire, want_again
 from tidegate.driver.meeting import emit, find, matched
@@ -124,6 +125,8 @@ def run(state, shed, arrivals, work, many, output):
             if shed is not None:
                 if is_crowded(shed, stream):
                     return NEED_PLACES
+                if lacks_rows(shed.patterns):
+                    return NEED_RARE
                 tell_pairs(shed.patterns, work)
             take(state, stream)
             slot = work.group[progress[PLACE], SLOT]

@@ -84,9 +84,11 @@ def begin_probe(state, throttle, stream):
         fuel.adapt_fraction(tank)
         shares.plan(throttle)
     drawn = chance(state.gate[0].seed ^ _SAMPLING, stream, state.lanes[stream].taken)
-    likely = tank[0].sample * tank[0].fraction
+    tank[0].probed += 1.0
+    likely = fuel.chance_to_sample(tank)
     sampled = drawn < likely
     spare = fuel.is_spare(tank)
+    fuel.allow(tank, sampled)
     tank[0].full = 1 if sampled or spare else 0
     tank[0].planned = tank[0].fraction if spare and not sampled else 1.0
     tank[0].weight = (1.0 - likely) / likely if sampled and not spare else 0.0

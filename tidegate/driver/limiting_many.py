@@ -8,8 +8,7 @@ of the arrival.
 
 So each probe's share of the fuel follows from one knapsack over all (stream, basic window). What a
 basic window yields are the results in which its tuples take part, as seen by probes that look at
-all windows whole: others see fewer combinations of the same tuples. Results count here, not their
-importance.
+all windows whole: others see fewer combinations of the same tuples.
 """
 
 from __future__ import annotations

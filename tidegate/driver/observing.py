@@ -22,6 +22,7 @@ from tidegate.shed import (
 )
 from tidegate.shed.sample_records import EXPECTED
 from tidegate.shed.shed_records import CUMULATIVE, OUTPUT, VALUE, VALUE_OF_KEYS
+from tidegate.windows.arrivals import PASSES
 
 
 @step
@@ -44,7 +45,7 @@ def see(state, shed, arrivals, stream, arrival):
     for lane in range(len(queues)):
         is_time_window = state.lanes[lane].is_time_window
         queues[lane].now = clock if is_time_window else queues[lane].seen - 1
-    if rule[0].planned:
+    if rule[0].planned and arrivals.matchable[arrival] != PASSES:
         split.see(rule, queues, state.lanes, stream, clock)
     if rule[0].keyed:
         see_key(state, shed, arrivals, stream, arrival, moment)

@@ -18,7 +18,7 @@ from tidegate.estimators.importance import combined
 from tidegate.shed import sampling
 from tidegate.shed.sample_records import WEIGHTS
 from tidegate.state.join_state import FOUND, GROUP_ORDER, MATCHES, NEXT_FOUND, RESULTS
-from tidegate.windows.arrivals import SEARCHES
+from tidegate.windows.arrivals import WAITS
 
 ANYBODY, NEWCOMERS, EARLIER = range(3)  # whom an arrival meets: see `instant`
 
@@ -28,7 +28,8 @@ def find(state, arrivals, work, stream, arrival):
     """Ask the index of the opposite stream for candidates, if the arrival is to search."""
     progress = work.progress
     progress[FOUND] = progress[NEXT_FOUND] = progress[MATCHES] = 0
-    if arrivals.matchable[arrival] == SEARCHES:
+    flag = arrivals.matchable[arrival]
+    if flag and flag != WAITS:
         count, comparisons, visits = looked_at(
             state, state.throttle, arrivals, work, stream, arrival
         )

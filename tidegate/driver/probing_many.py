@@ -42,7 +42,7 @@ from tidegate.state.join_state import (
     POSITION,
     RESULTS,
 )
-from tidegate.windows.arrivals import SEARCHES
+from tidegate.windows.arrivals import WAITS
 
 LOOK_FIRST, BY_SELECTIVITY, GIVEN_ORDER = range(3)  # of `many.way`: how a probe goes
 ITSELF = -1  # of `many.block`: the arrival is the latest of its combinations
@@ -60,7 +60,8 @@ def find(state, arrivals, work, many, stream, arrival, whom):
     """Collect the tuples with the key of the arrival; none if a stream has none."""
     progress = work.progress
     progress[FOUND] = progress[NEXT_FOUND] = progress[MATCHES] = 0
-    if arrivals.matchable[arrival] == SEARCHES:
+    flag = arrivals.matchable[arrival]
+    if flag and flag != WAITS:
         limiting_many.prepare(state, state.throttle, stream)
         code = arrivals.code[arrival]
         bucket = np.int64(hash_table.bucket_of(state.buckets, code))

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from tidegate.engine.miniatures import Curve
+from tidegate.engine.live_miniatures import Curve
 from tidegate.spec.target import Target
 
 PER_WINDOW = 2  # decisions

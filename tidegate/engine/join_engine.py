@@ -26,6 +26,7 @@ from tidegate.engine import resizing, saved_steering, snapshot, snapshot_checks,
 from tidegate.engine.accounting import stats_of
 from tidegate.engine.examples import row_of
 from tidegate.engine.guard import Call, Guard
+from tidegate.engine.miniature import Miniature
 from tidegate.engine.probes import probe_of
 from tidegate.engine.running import RunningJoin
 from tidegate.engine.sample_checks import check_sample
@@ -35,14 +36,16 @@ from tidegate.engine.steering import Steering
 from tidegate.engine.throttling import check_cpu, check_fuel, is_fuel
 from tidegate.loss import ledger as ledgers
 from tidegate.loss import saved_sentinel, sentinel
+from tidegate.loss.ledger_files import Files
 from tidegate.shed import recipes
 from tidegate.spec import JoinSpec, TidegateError
+from tidegate.spec.given import by_name, check_spec
 from tidegate.state import arrays, byte_budget
 from tidegate.windows.arrivals import Arrivals
 
 EXAMPLES_KEPT = 3
 # What an engine keeps when it becomes another.
-_KEPT = ("_guard", "_examples", "_probe", "_ledger", "_steering", "_counts_only")
+_KEPT = ("_guard", "_examples", "_probe", "_ledger", "_miniature", "_steering", "_counts_only")
 
 
 def check_supported(spec: JoinSpec) -> None:
@@ -74,6 +77,8 @@ class JoinEngine(RunningJoin):
     ledger
         An empty folder to which every row is written when it leaves the join, with the reason;
         `tidegate repair` computes from it exactly the results that were lost.
+    miniature
+        Makes the engine a small copy of a large one, in which some tuples only pass.
 
     Example
     -------
@@ -93,12 +98,14 @@ class JoinEngine(RunningJoin):
         schemas: Mapping[str, pa.Schema] | None = None,
         *,
         probe: str | Sequence[str] = "auto",
-        ledger: str | Path | None = None,
+        ledger: str | Path | Files | None = None,
+        miniature: Miniature | None = None,
     ) -> None:
+        check_spec(spec)
         check_supported(spec)
         if ledger is not None:
-            ledgers.check(spec)
-        super().__init__(spec, probe_of(probe, spec.streams), ledger)
+            ledgers.check(spec, ledger)
+        super().__init__(spec, probe_of(probe, spec.streams), ledger, miniature)
         self._schemas = [None] * len(spec.streams)
         self._rows_in = [0] * len(spec.streams)
         self._rejected: list[Counter[str]] = [Counter() for _ in spec.streams]
@@ -108,7 +115,7 @@ class JoinEngine(RunningJoin):
         watched = steering.with_watchers(spec)
         if watched.miniatures is not None:
             self._steering = Steering(watched, type(self))
-        for name, schema in _by_name(schemas or {}, "schemas").items():
+        for name, schema in by_name(schemas or {}, "schemas").items():
             stream = self._stream(name)
             if not isinstance(schema, pa.Schema):
                 raise TidegateError(
@@ -163,7 +170,7 @@ class JoinEngine(RunningJoin):
         check_fuel(self.spec, fuel)
         given = {
             self._stream(name): to_arrow(table, name, self._schemas[self._stream(name)])
-            for name, table in _by_name(tables, "push").items()
+            for name, table in by_name(tables, "push").items()
             if table is not None
         }
         binding = self._binding_with({stream: table.schema for stream, table in given.items()})
@@ -207,7 +214,7 @@ class JoinEngine(RunningJoin):
         self._settle()
         self._choose_indexes()
         if self._ledger is not None:
-            self._ledger.end()
+            self._ledger.end(self._state, self._payloads, self._binding)
         self._bytes_peak = max(self._bytes_peak, self._bytes_now())
 
     def _review(self, first: int) -> None:
@@ -332,6 +339,8 @@ class JoinEngine(RunningJoin):
             flags = with_search(
                 part.matchable, self._searches, self.spec.seed, stream, self._rows_in[stream]
             )
+            if self._miniature is not None:
+                flags = self._miniature.flags(flags, table)
             part = part._replace(matchable=flags)
             self._rows_in[stream] += table.num_rows
             kept = kept_rows(part)
@@ -459,7 +468,11 @@ class JoinEngine(RunningJoin):
 
     @classmethod
     def restore(
-        cls, blob: bytes, spec: JoinSpec | None = None, *, ledger: str | Path | None = None
+        cls,
+        blob: bytes,
+        spec: JoinSpec | None = None,
+        *,
+        ledger: str | Path | Files | None = None,
     ) -> JoinEngine:
         """The engine that `snapshot` wrote; it goes on as if nothing had happened.
 
@@ -538,7 +551,7 @@ class JoinEngine(RunningJoin):
             fresh, part = self._empty(spec, memory), part * resizing.TRY_LESS
         self._become(fresh)
         if self._ledger is not None:
-            self._ledger.end()
+            self._ledger.end(self._state, self._payloads, self._binding)
 
     def _empty(self, spec: JoinSpec, in_force: Any = None) -> JoinEngine:
         """An engine for the streams of this one."""
@@ -587,15 +600,6 @@ class JoinEngine(RunningJoin):
                 fresh._departures(output)
                 return True
         return False
-
-
-def _by_name(given: Any, what: str) -> Mapping[str, Any]:
-    if not isinstance(given, Mapping):
-        raise TidegateError(
-            f"{what} was given {type(given).__name__}; give a dict by stream name, such as "
-            "{'left': ...}"
-        )
-    return given
 
 
 def _listed(schema: pa.Schema) -> str:

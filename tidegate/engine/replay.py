@@ -16,6 +16,7 @@ from tidegate.binding.pieces import pieces_of
 from tidegate.columns.intake import to_arrow
 from tidegate.engine.join_engine import JoinEngine
 from tidegate.spec import JoinSpec, TidegateError
+from tidegate.spec.given import by_name
 from tidegate.spec.notices import warn_of_rejected
 
 ROWS_PER_PUSH = 200_000
@@ -105,6 +106,6 @@ def join(
         Called as `progress(rows done, rows in total)` from time to time.
     """
     engine = JoinEngine(spec)
-    whole = {name: to_arrow(table, name) for name, table in tables.items()}
+    whole = {name: to_arrow(table, name) for name, table in by_name(tables, "join").items()}
     results = list(replay(engine, whole, progress))
     return JoinResult(pa.concat_tables(results), engine.stats())

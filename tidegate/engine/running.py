@@ -22,8 +22,9 @@ from tidegate.binding.spec_records import INVERTED
 from tidegate.columns.payload import Payload
 from tidegate.compiled.scratch import Scratch
 from tidegate.driver import admission, arrival, in_order, in_order_many, instant, leaving
-from tidegate.engine import miniatures, steering
+from tidegate.engine import live_miniatures, steering
 from tidegate.engine.indexing import IndexWatch, is_open
+from tidegate.engine.miniature import Miniature
 from tidegate.engine.probes import Probe
 from tidegate.engine.results import Results
 from tidegate.engine.searching import shares_of
@@ -31,6 +32,7 @@ from tidegate.engine.steering import Steering
 from tidegate.engine.throttling import fuel_of
 from tidegate.loss import sentinel
 from tidegate.loss.ledger import Ledger
+from tidegate.loss.ledger_files import Files
 from tidegate.loss.sentinel import Sentinel
 from tidegate.shed.shed_records import BY_AGE
 from tidegate.spec import JoinSpec
@@ -55,7 +57,13 @@ SLACK, SLACK_IN_TUPLES = 1 / 2, 1 / 3
 class RunningJoin:
     """What a join holds between two pushes, and how arrivals go through it."""
 
-    def __init__(self, spec: JoinSpec, probe: Probe, ledger: str | Path | None) -> None:
+    def __init__(
+        self,
+        spec: JoinSpec,
+        probe: Probe,
+        ledger: str | Path | Files | None,
+        miniature: Miniature | None,
+    ) -> None:
         self.spec = spec
         self._limit(steering.with_watchers(spec))
         self._counts_only = False
@@ -63,6 +71,7 @@ class RunningJoin:
         self._probe = probe
         self._ledger = None if ledger is None else Ledger(ledger, spec)
         self._searches = shares_of(spec)
+        self._miniature = miniature
         self._index_watch = IndexWatch(spec) if is_open(spec) else None
         self._fuel = fuel_of(spec)
         # Which arrays were weighed last, and their bytes.
@@ -73,7 +82,7 @@ class RunningJoin:
         """The budget in force is that of `spec`, of which others take a part."""
         self._in_force = spec
         watched = steering.with_watchers(self.spec)
-        reserved = 0 if spec.miniatures is None else miniatures.room_of(watched)
+        reserved = 0 if spec.miniatures is None else live_miniatures.room_of(watched)
         self._own = sentinel.join_part(spec, reserved)
 
     def _start(self, binding: Binding) -> None:
@@ -88,7 +97,8 @@ class RunningJoin:
             self._set_fuel(self._fuel)
         self._results = Results(binding, self._payloads)
         self._disorder = [0] * len(self.spec.streams)  # the largest of all pushes
-        self._shed = shed_of(self._own, binding, self._state)
+        log = None if self._miniature is None else self._miniature.log
+        self._shed = shed_of(self._own, binding, self._state, log)
         if self._state.gate[0].by_bytes and self._shed is not None:
             byte_budget.check(self._own, self._state, self._shed)
         watched = self._in_force.sentinel is not None
@@ -110,6 +120,7 @@ class RunningJoin:
     def _set_watermark(self, moment: int, output: Output) -> None:
         self._state = state = arrays.with_late(self._state)
         if not state.pool[0].tracked:
+            self._state = state = arrays.with_index_for(state, in_order=False)
             arrays.start_tracking(state)
         state.gate[0].external = 1
         self._count_arrays()
@@ -130,6 +141,7 @@ class RunningJoin:
         work, many = self._work(arrivals, scratch), self._many()
         output = self._room(scratch)
         drive = self._driver()
+        self._state = arrays.with_index_for(self._state, drive is in_order_many.run)
         if self._state.gate[0].order + len(arrivals.time) > arrays.MOST_ORDERS:
             if self._ledger is not None:
                 self._ledger.renumbered(self._state)
@@ -222,10 +234,10 @@ class RunningJoin:
         """The loop that serves this join."""
         if self.spec.ties == "instant":
             return instant.run
-        if self._shed is None and self._searches is None:
+        if self._shed is None and self._searches is None and self._miniature is None:
             if in_order.serves(self._state):
                 return in_order.run
-            if in_order_many.serves(self._state, self._probe.way):
+            if in_order_many.serves(self._state):
                 return in_order_many.run
         return arrival.run
 
@@ -265,6 +277,8 @@ class RunningJoin:
             block=np.zeros(2, np.int64),
             digit=np.zeros(streams, np.int64),
             next=np.zeros(streams, np.int64),
+            since=np.zeros(streams, np.int64),
+            held=np.zeros(streams, np.int64),
             shares=np.zeros(len(self._state.slots) if told else 1, np.float64),
         )
 

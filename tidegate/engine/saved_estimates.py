@@ -13,11 +13,10 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from tidegate.engine import saved_exposure, saved_prospects, snapshot_checks
+from tidegate.engine import saved_exposure, saved_patterns, saved_prospects, snapshot_checks
 from tidegate.estimators import frequency, hashes, match_rate, rare_keys
-from tidegate.shed import standing_patterns
 from tidegate.shed.sample_records import COVERED
-from tidegate.shed.shed_records import ARRIVAL_ORDER, VALUE, Shed
+from tidegate.shed.shed_records import VALUE, Shed
 from tidegate.state import join_state, shed_arrays
 from tidegate.state.join_state import State
 from tidegate.windows.lifetime import NOT_CHARGED, NOT_INDEXED
@@ -56,9 +55,6 @@ def _parts(shed: Shed) -> dict[str, Any]:
         for name in ("sums", "squares", "busy", "life"):
             parts[f"curve.{name}"] = getattr(shed.curve, name)
         parts |= {f"watch.{name}": shed.curve.watch[name] for name in _WATCH}
-    if shed.rule[0].kind == ARRIVAL_ORDER:
-        for name in ("results", "retained", "halved"):
-            parts[f"patterns.{name}"] = getattr(shed.patterns, name)
     if shed.rule[0].kind == VALUE:
         parts |= {f"importances.{name}": part for name, part in shed.importances._asdict().items()}
         parts |= {f"rates.{name}": getattr(shed.rates, name) for name in _RATES}
@@ -136,6 +132,8 @@ def dump(shed: Shed, state: State) -> pa.Table:
         parts |= _counted(shed)
     if shed.rule[0].kind == VALUE:
         parts |= saved_exposure.dump(shed)
+    if shed.patterns is not None:
+        parts |= saved_patterns.dump(shed.patterns)
     if shed.samples is not None:
         parts |= _sampled(shed, state)
     columns = {
@@ -174,9 +172,8 @@ def refill(shed: Shed, table: pa.Table, state: State, scale: int) -> Shed:
         shed = _recount(shed, saved, state, line, scale)
     elif shed.rule[0].keyed:
         _find_given(shed, state, line)
-    if shed.rule[0].kind == ARRIVAL_ORDER:
-        snapshot_checks.check_patterns(shed, line)
-        standing_patterns.write_all(shed)
+    if shed.patterns is not None:
+        shed = saved_patterns.refill(shed, kinds, saved, line)
     if shed.rule[0].kind == VALUE:
         saved_exposure.refill(shed, saved, line, scale)
     if shed.samples is not None:

@@ -19,6 +19,7 @@ _NOT_SAVED = {
     "windows",
     "window",
     "period",
+    "allowed",
     "weight",
     "linked",
     "next",
@@ -27,6 +28,8 @@ _NOT_SAVED = {
     "inside",
     "fits",
 }  # from the spec, or from other numbers
+# Snapshots that were made before these were counted have none of them.
+_LATER = {"probed", "probed_before", "old_comparisons", "old_worth"}
 
 
 def saved(throttle: Throttle) -> dict[str, Any]:
@@ -47,7 +50,8 @@ def refill(throttle: Throttle, numbers: Any, scale: int) -> None:
     for what, kind in (("tank", TANK), ("sides", SIDE), ("cells", CELL)):
         target = getattr(throttle, what)
         for name in _names(kind):
-            target[name] = _checked(numbers[what][name], target[name], name)
+            if name in numbers[what] or name not in _LATER:
+                target[name] = _checked(numbers[what][name], target[name], name)
     tank = throttle.tank[0]
     require(0 < tank.fraction <= 1, "the share of comparisons is out of range")
     require(abs(int(tank.now)) < FAR // scale, "a time is out of range")

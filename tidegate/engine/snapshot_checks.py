@@ -247,19 +247,6 @@ def _check_monitors(shed: Shed, line: NDArray[np.int64]) -> None:
         require(watch.lives >= 0.0, "a count is negative")
 
 
-def check_patterns(shed: Shed, line: NDArray[np.int64]) -> None:
-    """The tables of `arrival-order`, and the patterns of members."""
-    tables = shed.patterns
-    assert tables is not None
-    for table in (tables.results, tables.retained, tables.halved):
-        require(np.isfinite(table).all() and (table >= 0).all(), "a count is negative")
-    places, streams = shed.members.key[line], shed.members.notes.stream[line]
-    require(within(places, 0, len(tables.results)), "a pattern is out of range")
-    require((tables.retained[places, streams] > 0).all(), "a pattern was never retained")
-    older = shed.members.priority[line]
-    require(((older >= 0) & (older <= tables.halved[places, streams])).all(), "a count is wrong")
-
-
 def check_counted(
     shed: Shed, kinds: Mapping[str, str], saved: Mapping[str, Any], line: NDArray[np.int64]
 ) -> None:

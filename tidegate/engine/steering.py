@@ -21,9 +21,9 @@ from numpy.typing import NDArray
 from tidegate.binding.batching import kept_rows, select
 from tidegate.binding.binding import Binding
 from tidegate.columns.storage import some_rows
-from tidegate.engine import contract, miniatures
+from tidegate.engine import contract, live_miniatures
 from tidegate.engine.contract import Contract, Glance
-from tidegate.engine.miniatures import Curve, Miniatures
+from tidegate.engine.live_miniatures import Curve, Miniatures
 from tidegate.engine.prices import Price, least_memory, memory_of, price_of
 from tidegate.engine.stretches import Encodings, Given, Stretch, stretches_of
 from tidegate.loss import sentinel as sentinels
@@ -60,7 +60,7 @@ def check(spec: JoinSpec) -> None:
     asked = "miniatures" if spec.target is None else f"target {spec.target!r}"
     if spec.target is None and spec.miniatures is None:
         return
-    reason = miniatures.why_not(spec)
+    reason = live_miniatures.why_not(spec)
     if any(isinstance(predicate, Theta) for predicate in spec.predicates):
         reason = "a theta function may fail, and the push is undone then"
     if spec.memory is None:
@@ -90,7 +90,7 @@ class Steering:
         self._next_review = _NEVER
         self._blind_until = _NEVER  # what miniatures find before says nothing
         self._before: NDArray[np.float64] | None = None
-        self._found = np.zeros((1 + len(miniatures.PARTS), 2))  # faded
+        self._found = np.zeros((1 + len(live_miniatures.PARTS), 2))  # faded
         # Results and their importance that the sentinel saw, then and since, faded as the others.
         self._seen_before, self._seen = np.zeros(2), np.zeros(2)
         # (_ARRIVED, _SAMPLED) tuples since the sample became smaller: all, and faded.
@@ -153,7 +153,7 @@ class Steering:
 
     def price(self, state: State, shed: Shed) -> Price:
         """What the tuples of a join take."""
-        return price_of(self.spec, miniatures.room_of(self.spec), state, shed)
+        return price_of(self.spec, live_miniatures.room_of(self.spec), state, shed)
 
     def decide(self, glance: Glance, in_force: JoinSpec, price: Price) -> Any:
         """The memory from now on, as a spec has it; None for no change."""
@@ -210,7 +210,7 @@ class Steering:
             self._be_blind(first)
             return
         if first >= self._blind_until and held.fit():
-            self._earned -= miniatures.REFITS * cost
+            self._earned -= live_miniatures.REFITS * cost
         if held.is_sparse and first >= self._blind_until and rows < PLENTY * earned:
             held.thicken()
             self._found *= 2.0

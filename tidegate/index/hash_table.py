@@ -96,14 +96,6 @@ def warm_bucket(bounds, bucket):
 
 
 @step
-def warm_row(bounds, bucket):
-    """The same with many streams, where a bucket may lie on two lines of the cache."""
-    row = bounds.ctypes.data + np.int64(bucket) * bounds.shape[1] * 8
-    prefetch(row)
-    prefetch(row + bounds.shape[1] * 8 - 1)
-
-
-@step
 def warm_second(bounds, nodes, stream, bucket):
     """Bring the second node of a chain near, whose first is near already."""
     node = np.int64(bounds[bucket, stream, OLDEST])

@@ -168,7 +168,7 @@ _TIMED = (EXACT, OURS, EP, RECENT, "prob", "output")
 _LONG, _SHORT = 80_000, 5_000
 _SMALL = "the policies' shares of the time are small beside the probe, and the machine was busy"
 _PLACES = (
-    "here a pattern is a place of an array and only patterns of retained tuples stand in the "
+    "here a pattern is a row of an array and only patterns of retained tuples stand in the "
     "queue, so 64 of them cost little more than 4; the probe, which fails earlier with more "
     "streams, is in the time too"
 )

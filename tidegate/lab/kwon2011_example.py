@@ -72,8 +72,9 @@ def priority(stream: int, streams: tuple[int, ...], results: float, tuples: floa
     bits = sum(1 << (each - 1) for each in streams)
     place = alone(patterns.place_of)(bits, stream - 1)
     table = patterns.empty(3, float("inf"))
-    table.results[place, stream - 1], table.retained[place, stream - 1] = results, tuples
-    return float(alone(patterns.worth_of)(table, place, stream - 1))
+    row = alone(patterns.row_of)(table, place)
+    table.results[row, stream - 1], table.retained[row, stream - 1] = results, tuples
+    return float(alone(patterns.worth_of)(table, row, stream - 1))
 
 
 def _read(records: list[Record], scale: Scale) -> Findings:

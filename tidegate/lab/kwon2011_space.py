@@ -65,8 +65,8 @@ def _read(records: list[Record], scale: Scale) -> Findings:
     ]  # fmt: skip
     notes = [
         "Formula (1) takes 10 bytes per entry of a table and 2 per tuple. Here an entry takes 48 "
-        "(r, n and halvings in 64 bits, its group and its worth); EP's tables double with each "
-        "stream and take 26 MB at 16.",
+        "(r, n and halvings in 64 bits, its group and its worth), but only patterns that were seen "
+        "have one.",
         "Formula (2) counts all values that occur here. In the engine only values of retained "
         "tuples have a record; others are a hash and 16 bits per stream, in a table that forgets.",
     ]

@@ -8,7 +8,7 @@ alone says which results the join did not give out (`offline.repair`).
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +20,17 @@ from tidegate.binding.binding import Binding
 from tidegate.columns.payload import Payload
 from tidegate.columns.storage import some_rows
 from tidegate.loss import ledger_files
-from tidegate.loss.ledger_files import ADDED, AT, GONE, NEVER, ORDER, REASON, WORTH
+from tidegate.loss.ledger_files import (
+    ADDED,
+    AT,
+    GONE,
+    NEVER,
+    ORDER,
+    REASON,
+    WORTH,
+    Files,
+    PushFiles,
+)
 from tidegate.spec import JoinSpec, TidegateError
 from tidegate.state.join_state import (
     ADDRESS,
@@ -42,8 +52,10 @@ _REASONS = (ledger_files.EXPIRED, ledger_files.EVICTED, ledger_files.REFUSED)  #
 Payloads = Sequence[Payload | None]
 
 
-def check(spec: JoinSpec) -> None:
-    """An error if the join can have no ledger."""
+def check(spec: JoinSpec, where: Any) -> None:
+    """An error if the join can have no ledger, or none can be written there."""
+    if not isinstance(where, str | Path | Files):
+        raise TidegateError(f"ledger is {type(where).__name__}; give the path of a folder")
     reason = None
     if spec.memory is None:
         reason = "memory is None, so nothing is shed"
@@ -69,9 +81,9 @@ class Ledger:
     """Writes the ledger of one engine: `begin`, `take` and `reject` in a push, `end` after it."""
 
     def __init__(
-        self, folder: str | Path, spec: JoinSpec, saved: Mapping[str, Any] | None = None
+        self, where: str | Path | Files, spec: JoinSpec, saved: Mapping[str, Any] | None = None
     ) -> None:
-        self.folder = Path(folder)
+        self._files = PushFiles(Path(where)) if isinstance(where, str | Path) else where
         self._spec = spec
         saved = saved or {"pushes": 0, "taken": 0, "first": 0, "old": []}
         self._pushes = int(saved["pushes"])  # that were completed
@@ -82,21 +94,7 @@ class Ledger:
         self._old = np.array(saved["old"], np.int64)
         self._coming = 0  # arrivals of the push under way
         self._parts: list[list[pa.Table]] = [[] for _ in spec.streams]
-        self._prepare()
-
-    def _prepare(self) -> None:
-        try:
-            self.folder.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise TidegateError(
-                f"ledger '{self.folder}' cannot be written ({error.strerror}); give a folder"
-            ) from error
-        if self._pushes == 0 and any(self.folder.glob("*.parquet")):
-            raise TidegateError(
-                f"ledger '{self.folder}' has files already; give an empty folder, or restore the "
-                "engine that wrote them"
-            )
-        ledger_files.clear_from(self.folder, self._spec.streams, self._pushes)
+        self._files.open(spec, self._pushes)
 
     def saved(self) -> dict[str, Any]:
         """What a snapshot holds of it."""
@@ -195,13 +193,19 @@ class Ledger:
                 )
             )
 
-    def end(self) -> None:
-        """The push is over: what left in it is written."""
-        for stream, name in enumerate(self._spec.streams):
-            if self._parts[stream]:
-                path = ledger_files.file_of(self.folder, name, self._pushes)
-                ledger_files.write(pa.concat_tables(self._parts[stream]), path)
-                self._parts[stream] = []
+    def end(self, state: State, payloads: Payloads, binding: Binding) -> None:
+        """The push is over: what left in it is written, and where asked what came and stays."""
+        if self._files.holds_new:
+            for stream, table in self._retained(state, payloads, binding, self._taken):
+                if table.num_rows:
+                    self._parts[stream].append(table)
+        tables = {
+            name: pa.concat_tables(parts)
+            for name, parts in zip(self._spec.streams, self._parts, strict=True)
+            if parts
+        }
+        self._files.write(self._pushes, tables)
+        self._parts = [[] for _ in self._spec.streams]
         self._pushes += 1
         self._taken += self._coming
         self._coming = 0
@@ -213,11 +217,23 @@ class Ledger:
 
     def write_out(self, state: State, payloads: Payloads, binding: Binding) -> None:
         """Write the rows that are alive too, so that the ledger is complete as of now."""
+        if self._files.holds_alive:
+            alive = {
+                self._spec.streams[stream]: table
+                for stream, table in self._retained(state, payloads, binding, 0)
+            }
+            self._files.write_alive(self._spec, self._pushes, alive)
+
+    def _retained(
+        self, state: State, payloads: Payloads, binding: Binding, first: int
+    ) -> Iterator[tuple[int, pa.Table]]:
+        """Of each stream the retained rows, from an order of arrival on."""
         for stream, payload in enumerate(payloads):
             if payload is None:
                 continue
             line = line_of(state, stream)
             orders = self._absolute(state.notes.order[line].astype(np.int64))
+            line, orders = line[orders >= first], orders[orders >= first]
             table = _described(
                 payload.gather(state.slots.row[line]),
                 [ledger_files.ALIVE],
@@ -226,10 +242,7 @@ class Ledger:
                 np.full(len(line), NEVER, np.int64),
                 None,
             )
-            name = self._spec.streams[stream]
-            path = ledger_files.file_of(self.folder, name, self._pushes, alive=True)
-            ledger_files.write(table, path)
-        ledger_files.write_head(self.folder, self._spec, self._pushes)
+            yield stream, table
 
 
 def _moments(clock: NDArray[np.int64], binding: Binding, stream: int) -> pa.Array:
@@ -270,7 +283,7 @@ def _described(
     return rows
 
 
-def reopened(folder: str | Path, spec: JoinSpec, saved: Any) -> Ledger:
+def reopened(where: str | Path | Files, spec: JoinSpec, saved: Any) -> Ledger:
     """The ledger of an engine that a snapshot restores."""
     if saved is None:
         raise TidegateError(
@@ -281,4 +294,4 @@ def reopened(folder: str | Path, spec: JoinSpec, saved: Any) -> Ledger:
     orders = np.array(saved["old"], np.int64)
     if min(numbers) < 0 or (np.diff(orders) <= 0).any() or (orders < 0).any():
         raise TidegateError("the snapshot is damaged: its ledger's numbers; restore an older one")
-    return Ledger(folder, spec, saved)
+    return Ledger(where, spec, saved)

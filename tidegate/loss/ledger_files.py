@@ -15,12 +15,15 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol, runtime_checkable
 
 import pyarrow as pa
 from pyarrow import parquet
 
+from tidegate.loss.folders import Folder
 from tidegate.spec import JoinSpec, TidegateError
 
 VERSION = 1
@@ -38,6 +41,67 @@ def file_of(folder: Path, stream: str, push: int, alive: bool = False) -> Path:
     return folder / f"{stream}{'-alive' if alive else ''}-{push:09d}.parquet"
 
 
+@runtime_checkable
+class Files(Protocol):
+    """Where a ledger writes.
+
+    `holds_new`: with each push also the rows that came in it and stay; `holds_alive`: all rows that
+    are alive, when asked.
+    """
+
+    @property
+    def holds_new(self) -> bool: ...
+
+    @property
+    def holds_alive(self) -> bool: ...
+
+    def open(self, spec: JoinSpec, pushes: int) -> None:
+        """Before the first push, or going on after so many."""
+
+    def write(self, push: int, tables: Mapping[str, pa.Table]) -> None:
+        """Write the rows of a push, by stream."""
+
+    def write_alive(self, spec: JoinSpec, pushes: int, tables: Mapping[str, pa.Table]) -> None:
+        """Write the rows that are alive after so many pushes."""
+
+
+@dataclass(frozen=True)
+class PushFiles:
+    """The ledger of one engine, in a folder of this machine."""
+
+    folder: Path
+    holds_new: bool = False
+    holds_alive: bool = True
+
+    def open(self, spec: JoinSpec, pushes: int) -> None:
+        """Refuse a folder in use; remove what was written after so many pushes."""
+        try:
+            self.folder.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise TidegateError(
+                f"ledger '{self.folder}' cannot be written ({error.strerror}); give a folder"
+            ) from error
+        if pushes == 0 and any(self.folder.glob("*.parquet")):
+            raise TidegateError(
+                f"ledger '{self.folder}' has files already; give an empty folder, or restore the "
+                "engine that wrote them"
+            )
+        clear_from(self.folder, spec.streams, pushes)
+
+    def write(self, push: int, tables: Mapping[str, pa.Table]) -> None:
+        """Write the rows of a push, by stream."""
+        for stream, table in tables.items():
+            write(table, file_of(self.folder, stream, push))
+
+    def write_alive(self, spec: JoinSpec, pushes: int, tables: Mapping[str, pa.Table]) -> None:
+        """Write the rows that are alive; from now on the ledger holds so many pushes."""
+        for stream, table in tables.items():
+            write(table, file_of(self.folder, stream, pushes, alive=True))
+        unfinished = self.folder / f"{HEAD}.unfinished"
+        unfinished.write_text(head_text(spec, pushes=pushes), encoding="utf-8")
+        os.replace(unfinished, self.folder / HEAD)
+
+
 def write(table: pa.Table, path: Path) -> None:
     """Write a file whole or not at all."""
     unfinished = path.with_suffix(".unfinished")
@@ -45,42 +109,30 @@ def write(table: pa.Table, path: Path) -> None:
     os.replace(unfinished, path)
 
 
-def write_head(folder: Path, spec: JoinSpec, pushes: int) -> None:
-    """From now on the ledger holds so many pushes."""
-    head = {"version": VERSION, "spec": json.loads(spec.to_json()), "pushes": pushes}
-    unfinished = folder / f"{HEAD}.unfinished"
-    unfinished.write_text(json.dumps(head), encoding="utf-8")
-    os.replace(unfinished, folder / HEAD)
+def head_text(spec: JoinSpec, **others: Any) -> str:
+    """What a head says of a ledger."""
+    return json.dumps({"version": VERSION, "spec": json.loads(spec.to_json()), **others})
 
 
-def read_head(folder: Path) -> tuple[JoinSpec, int]:
-    """The join of a ledger, and its pushes."""
+def read_head(text: str, name: str) -> tuple[JoinSpec, dict[str, Any]]:
+    """The join of a ledger, and what else its head says."""
     try:
-        head: Any = json.loads((folder / HEAD).read_text(encoding="utf-8"))
-        version, pushes = head["version"], int(head["pushes"])
+        head: Any = json.loads(text)
+        version = head.pop("version")
         if version == VERSION:
-            return JoinSpec.from_json(json.dumps(head["spec"])), pushes
-    except FileNotFoundError:
-        raise TidegateError(
-            f"'{folder}' has no {HEAD}, so it is not a ledger, or the join that writes it has not "
-            "finished; give the folder of JoinEngine(ledger=) or tidegate join --ledger"
-        ) from None
-    except (ValueError, KeyError, TypeError) as error:
-        raise TidegateError(f"'{folder / HEAD}' cannot be read ({error}); it is damaged") from error
+            return JoinSpec.from_json(json.dumps(head.pop("spec"))), dict(head)
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise TidegateError(f"'{name}' cannot be read ({error}); it is damaged") from error
     raise TidegateError(f"the ledger has version {version!r}; this tidegate reads {VERSION}")
 
 
-def read(folder: Path, stream: str, pushes: int) -> pa.Table | None:
+def read(
+    folder: Path, stream: str, columns: list[str] | None = None, *, pushes: int
+) -> pa.Table | None:
     """All rows of a stream, in order of arrival; None if there were none."""
     paths = [file_of(folder, stream, push) for push in range(pushes)]
     paths.append(file_of(folder, stream, pushes, alive=True))
-    found = []
-    for path in paths:
-        if path.exists():
-            try:
-                found.append(parquet.ParquetFile(path).read())
-            except (pa.ArrowInvalid, OSError) as error:
-                raise TidegateError(f"'{path}' cannot be read ({error})") from error
+    found = [Folder.of(folder).table(path.name, columns) for path in paths if path.exists()]
     return pa.concat_tables(found).sort_by(ORDER) if found else None
 
 

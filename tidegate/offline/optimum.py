@@ -20,6 +20,7 @@ from tidegate.offline import esja, flow, odja
 from tidegate.offline.instance import Account, Instance, Integers, Progress, Weights, instance_of
 from tidegate.offline.network import network_of
 from tidegate.spec import JoinSpec
+from tidegate.spec.given import by_name, check_spec
 from tidegate.spec.units import require_name
 
 Objective = Literal["importance", "size", "least-importance"]
@@ -88,6 +89,8 @@ def optimum(
     >>> best.importance, best.size, best.kept_until["left"].to_pylist()
     (5.0, 1, [None, 4])
     """
+    check_spec(spec)
+    by_name(streams, "optimum")
     require_name(objective, OBJECTIVES, "objective")
     require_name(method, METHODS, "method")
     instance = instance_of(streams, spec, objective, weights, progress)

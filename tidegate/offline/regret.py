@@ -31,6 +31,7 @@ from tidegate.offline.instance import Account, Instance, Progress, instance_of, 
 from tidegate.offline.network import network_of
 from tidegate.offline.optimum import METHODS, solved, taken_options
 from tidegate.spec import JoinSpec, TidegateError
+from tidegate.spec.given import by_name, check_spec
 from tidegate.spec.units import require_name
 
 OBJECTIVES = ("importance", "size")
@@ -126,6 +127,8 @@ def regret(
     watch
         Called with the name of each phase; gives a context whose value is a progress function.
     """
+    check_spec(spec)
+    by_name(streams, "regret")
     require_name(objective, OBJECTIVES, "objective")
     require_name(method, METHODS, "method")
     if sample is not None:

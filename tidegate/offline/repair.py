@@ -7,8 +7,9 @@ one of its tuples was gone when the last of them came; both orders of arrival st
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -19,32 +20,59 @@ from numpy.typing import NDArray
 from tidegate.engine import JoinEngine
 from tidegate.engine.replay import replay
 from tidegate.loss import ledger_files
-from tidegate.loss.ledger_files import ADDED, ALIVE, EVICTED, EXPIRED, GONE, ORDER, REASON, REFUSED
+from tidegate.loss.bucket_chain import buckets_of, committed, last_batch
+from tidegate.loss.folders import Folder
+from tidegate.loss.ledger_files import (
+    ADDED,
+    ALIVE,
+    EVICTED,
+    EXPIRED,
+    GONE,
+    HEAD,
+    ORDER,
+    REASON,
+    REFUSED,
+)
 from tidegate.spec import JoinSpec, TidegateError
 
 _JOINED = (ALIVE, EXPIRED, EVICTED, REFUSED)  # the others never took part in the join
 Progress = Callable[[int, int], None]
+Read = Callable[[str, list[str] | None], pa.Table | None]
 
 
 @dataclass
 class Repair:
-    """A ledger, read. `results` yields the lost results; `rows` counts its rows by reason."""
+    """A ledger, read. `results` yields the lost results; `rows` counts its rows by reason.
 
-    folder: Path
+    On Spark each bucket has a ledger of its own, and what a bucket lost is computed bucket by
+    bucket. `batch` is the last micro-batch that it holds.
+    """
+
+    folder: str | Path
     spec: JoinSpec
     rows: Counter[str]
     size: int = 0  # results so far, and their importance
     importance: float = 0.0
-    _tables: dict[str, pa.Table] = field(default_factory=dict)
+    batch: int = -1
+    _parts: Sequence[Read] = ()  # how to read the rows of a stream: all, or of each bucket
 
     def results(self, progress: Progress | None = None) -> Iterator[pa.Table]:
         """The lost results in pieces; the first has no rows and the columns of all."""
-        engine = JoinEngine(self.spec.unwatched().replace(memory=None, split="auto", policy="auto"))
-        for table in replay(engine, self._tables, progress):
-            lost = self._lost(table)
-            self.size += lost.num_rows
-            self.importance += float(pc.sum(lost.column("_importance")).as_py() or 0.0)
-            yield lost
+        exact = self.spec.unwatched().replace(memory=None, split="auto", policy="auto")
+        total, done = sum(self.rows.values()), 0
+        for part in self._parts:
+            tables = {name: part(name, None) for name in self.spec.streams}
+            joined = {name: _joined(t, name) for name, t in tables.items() if t is not None}
+            if len(joined) < len(self.spec.streams):
+                continue  # nothing can have been lost
+            for table in replay(JoinEngine(exact), joined):
+                lost = self._lost(table)
+                self.size += lost.num_rows
+                self.importance += float(pc.sum(lost.column("_importance")).as_py() or 0.0)
+                yield lost
+            done += sum(table.num_rows for table in tables.values() if table is not None)
+            if progress is not None:
+                progress(done, total)
 
     def _lost(self, table: pa.Table) -> pa.Table:
         orders = self._columns(table, ORDER)
@@ -60,18 +88,29 @@ class Repair:
         return np.stack(columns)
 
 
+def _joined(table: pa.Table, stream: str) -> pa.Table:
+    """The rows that took part in the join, with their orders under names of the stream's own."""
+    joined = table.filter(pc.is_in(table.column(REASON), pa.array(_JOINED)))
+    names = {ORDER: _named(ORDER, stream), GONE: _named(GONE, stream)}
+    joined = joined.drop_columns([added for added in ADDED if added not in names])
+    return joined.rename_columns([names.get(name, name) for name in joined.column_names])
+
+
 def _named(name: str, stream: str) -> str:
     """Of a column in the join, where each stream needs its own."""
     return f"{name} of {stream}"
 
 
-def repair(folder: str | Path) -> Repair:
+def repair(folder: str | Path, checkpoint: str | Path | None = None) -> Repair:
     """Read a ledger; `results()` of it are the results that the join lost.
 
     Parameters
     ----------
     folder
-        What `JoinEngine(ledger=)` or `tidegate join --ledger` wrote.
+        What `JoinEngine(ledger=)`, `tidegate join --ledger` or `window_join(ledger=)` wrote.
+    checkpoint
+        Of a query on Spark that may have died: the folder of its checkpoint, which says what the
+        last micro-batch is that was committed. Without it that is the last that was written.
 
     Example
     -------
@@ -87,20 +126,33 @@ def repair(folder: str | Path) -> Repair:
     >>> given_out, lost
     (0, [{'t': 1, 'k': 1, 't_right': 5, 'k_right': 1, '_importance': 1.0}])
     """
-    folder = Path(folder)
-    spec, pushes = ledger_files.read_head(folder)
-    found = {name: ledger_files.read(folder, name, pushes) for name in spec.streams}
-    if any(table is None for table in found.values()):
+    text = Folder.of(folder).text(HEAD)
+    if text is None:
+        raise TidegateError(
+            f"'{folder}' has no {HEAD}, so it is not a ledger, or the join that writes it has not "
+            "finished; give the folder of JoinEngine(ledger=), tidegate join --ledger or "
+            "window_join(ledger=)"
+        )
+    spec, head = ledger_files.read_head(text, f"{folder}/{HEAD}")
+    batch = -1
+    parts: list[Read] = [partial(ledger_files.read, Path(folder), pushes=head.get("pushes", 0))]
+    if head.get("kind") == "buckets":
+        upto = None if checkpoint is None else committed(checkpoint)
+        buckets = buckets_of(folder, upto)
+        batch, parts = last_batch(buckets), [bucket.read for bucket in buckets]
+    elif checkpoint is not None:
+        raise TidegateError(f"'{folder}' is not the ledger of a query on Spark; give no checkpoint")
+    rows = Counter[str]()
+    missing = set(spec.streams)
+    for part in parts:
+        for name in spec.streams:
+            table = part(name, [REASON, ORDER])
+            if table is not None:
+                missing.discard(name)
+                for pair in pc.value_counts(table.column(REASON)).to_pylist():
+                    rows[pair["values"]] += pair["counts"]
+    if missing:
         raise TidegateError(
             f"the ledger '{folder}' has no rows of some stream, so no result was lost"
         )
-    tables = {name: table for name, table in found.items() if table is not None}
-    rows: Counter[str] = Counter()
-    for name, table in tables.items():
-        for pair in pc.value_counts(table.column(REASON)).to_pylist():
-            rows[pair["values"]] += pair["counts"]
-        joined = table.filter(pc.is_in(table.column(REASON), pa.array(_JOINED)))
-        names = {ORDER: _named(ORDER, name), GONE: _named(GONE, name)}
-        joined = joined.drop_columns([added for added in ADDED if added not in names])
-        tables[name] = joined.rename_columns([names.get(n, n) for n in joined.column_names])
-    return Repair(folder, spec, rows, _tables=tables)
+    return Repair(folder, spec, rows, batch=batch, _parts=parts)

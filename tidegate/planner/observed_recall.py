@@ -20,7 +20,7 @@ import pyarrow as pa
 
 from tidegate.binding.result_schema import bind
 from tidegate.engine import JoinEngine
-from tidegate.engine.miniatures import drawn, read_columns
+from tidegate.engine.live_miniatures import drawn, read_columns
 from tidegate.spec import Equal, JoinSpec, TidegateError
 
 MOST_TUPLES = 2048

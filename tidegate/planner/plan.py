@@ -19,6 +19,7 @@ from tidegate.costs.workload import Workload
 from tidegate.planner.crossover import Winner, winners
 from tidegate.planner.quadrants import Allocation, allocate_resources, allocation, splits
 from tidegate.spec import TidegateError
+from tidegate.spec.given import by_name, check_spec
 
 if TYPE_CHECKING:
     from tidegate.planner.sampling_advice import SamplingAdvice
@@ -217,6 +218,8 @@ def _measured(
 
     if streams is None or spec is None:
         raise TidegateError("samples need both: the streams, and the spec of their join")
+    check_spec(spec)
+    by_name(streams, "plan")
     twice = [name for name, value in given.items() if value is not None]
     if twice:
         raise TidegateError(

@@ -1,11 +1,9 @@
 """`tidegate.whatif`: how much of the result each memory and each policy would keep.
 
-Law: every number is a replay through the engine itself. Streams that are too long are replayed for
-some of their keys (`offline.key_sample`): all tuples of these, with the same share of the memory.
-Then every recall has an interval, from the spread between groups of keys; it covers the chance of
-which keys were taken, not that a policy does slightly better or worse in a small memory than in a
-large one. What is needed for a target is measured too: the least memory tried that reached it,
-found by halving.
+Law: every number is a replay through the engine itself (`planner.replays`). Of streams that are too
+long a part of the tuples stands for all (`planner.stand_ins`), and every recall has an interval.
+What is needed for a target is measured too: the least memory tried that reached it, found by
+halving.
 """
 
 from __future__ import annotations
@@ -15,31 +13,23 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
-from numpy.typing import NDArray
 
-from tidegate.engine import JoinEngine, to_arrow
-from tidegate.engine.replay import replay
-from tidegate.offline import key_sample
 from tidegate.offline.optimum import optimum as best_of
 from tidegate.planner import whatif_view
-from tidegate.planner.curves import observed_curve
+from tidegate.planner.replays import Study, narrow
 from tidegate.shed.recipes import check_for_many
 from tidegate.shed.recipes import policies as known_policies
-from tidegate.spec import JoinSpec, Theta, TidegateError
+from tidegate.spec import JoinSpec, TidegateError
+from tidegate.spec.given import by_name, check_spec
 from tidegate.spec.policy import is_sampling
 from tidegate.spec.units import require_name
 
 TARGETS = (0.90, 0.95, 0.99)
 SHARES = (0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.5, 0.75, 1.0)  # of what the exact join holds
-# Of all streams together, and of the exact result; of more, some keys are replayed.
-MOST_ROWS, MOST_RESULTS = 400_000, 20_000_000
 MOST_ROWS_FOR_OPTIMUM, MOST_RESULTS_FOR_OPTIMUM = 60_000, 500_000
 OBJECTIVES = ("importance", "size")
 OPTIMUM = "optimum"
-_HALVINGS = 6
 _WEIGHED = ("simp", "simpprob", "dimpprob")  # nothing new without importance
-_GROUP = "group_of_key"
 
 Progress = Callable[[int, int], None]
 
@@ -50,8 +40,8 @@ class WhatIf:
 
     `curve` has a row for each policy and memory: `recall` (of the number of results),
     `importance_recall`, and `low` and `high`, the 95 % interval of the one that was asked for.
-    `needed` has for each target the least memory that reached it, in tuples and in bytes, and its
-    policy; None where no policy reached it.
+    `needed` has for each target the least memory that reached it, in tuples and in bytes, its
+    policy, and the interval of what it keeps; None where no policy reached it.
     """
 
     curve: list[dict[str, Any]]
@@ -106,7 +96,8 @@ def whatif(
     Parameters
     ----------
     streams
-        The whole of each stream, by name; pyarrow, pandas or polars.
+        The whole of each stream, by name; pyarrow, pandas, polars or batch DataFrames of Spark,
+        of which only what stands for all comes to this machine.
     spec
         What to join. Its own memory, target and policy play no role; its split does.
     memory
@@ -117,7 +108,8 @@ def whatif(
         "importance" or "size": what targets, intervals and the recommendation are about. The same
         without importances.
     sample
-        A share of the keys to replay; by default as many as make 400,000 rows.
+        Replay tuples that stand for all: so many of each key's results, such as 0.01; by default
+        as many as need about 400,000 rows.
     optimum
         Add the best that any policy could do, where the streams allow it.
     progress
@@ -133,14 +125,15 @@ def whatif(
     >>> [(row["policy"], row["memory"]) for row in found.curve if row["recall"] == 1.0]
     [('random', 62), ('prob', 62), ('optimum', 62)]
     """
+    check_spec(spec)
+    by_name(streams, "whatif")
     require_name(objective, OBJECTIVES, "objective")
     chosen = _chosen_policies(policies, spec)
     budgets = None if memory is None else _budgets(memory)
-    tables = {name: to_arrow(streams[name], name) for name in streams}
-    _check_streams(tables, spec)
+    _check_streams(streams, spec)
     spec = spec.unwatched().replace(cpu=None)
-    study = _Study.of(tables, spec, sample, objective)
-    budgets = budgets or study.default_budgets()
+    study = Study.of(streams, spec, sample, objective)
+    budgets = budgets or study.default_budgets(SHARES)
     count = _Counter(progress, len(chosen) * len(budgets))
     rows = []
     for name, policy in chosen.items():
@@ -224,233 +217,21 @@ def _budgets(memory: Any) -> list[int]:
     return sorted({int(budget) for budget in given})
 
 
-def _check_streams(tables: Mapping[str, pa.Table], spec: JoinSpec) -> None:
+def _check_streams(streams: Mapping[str, Any], spec: JoinSpec) -> None:
     for name in spec.streams:
-        if name not in tables:
+        if name not in streams:
             raise TidegateError(
                 f"stream {name!r} is missing; give all of {', '.join(spec.streams)}"
             )
-    for name in tables:
+    for name in streams:
         if name not in spec.streams:
             raise TidegateError(f"stream {name!r} is unknown; give {', '.join(spec.streams)}")
-
-
-def _narrow(table: pa.Table, spec: JoinSpec, stream: int) -> pa.Table:
-    """The columns of a stream that decide about results; which are missing, the engine says."""
-    names = [spec.time_columns[stream]]
-    if spec.importance_columns is not None:
-        names.append(spec.importance_columns[stream])
-    for predicate in spec.predicates:
-        own: Any = predicate.columns[stream]
-        names += own if isinstance(predicate, Theta) else [own]
-    return table.select([name for name in dict.fromkeys(names) if name in table.column_names])
-
-
-# --- replays -------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class _Kept:
-    """What a replay gave: results and their importance, by group of keys."""
-
-    size: NDArray[np.float64]
-    importance: NDArray[np.float64]
-    rows: int  # most tuples held
-    bytes: int
-
-    def of(self, objective: str) -> NDArray[np.float64]:
-        return self.size if objective == "size" else self.importance
-
-
-@dataclass(frozen=True)
-class _Study:
-    """The streams that are replayed: all of them, or the tuples of some keys."""
-
-    spec: JoinSpec
-    full: dict[str, pa.Table]  # with all columns, for bytes
-    tables: dict[str, pa.Table]  # the columns that decide about results
-    groups: int
-    column: str | None  # which group a result belongs to
-    share: float  # of the groups of keys
-    portion: float  # of the rows, and so of the memory
-    objective: str
-    notes: list[str]
-    exact: _Kept
-
-    @classmethod
-    def of(
-        cls, tables: dict[str, pa.Table], spec: JoinSpec, sample: float | None, objective: str
-    ) -> _Study:
-        total = sum(tables[name].num_rows for name in spec.streams)
-        reason = key_sample.why_not(spec)
-        if sample is not None:
-            key_sample.check_share(sample)
-            if reason is not None:
-                raise TidegateError(reason)
-            return cls._sampled(tables, spec, sample, objective)
-        if reason is not None:
-            study = cls._sampled(tables, spec, 1.0, objective)
-            if total > MOST_ROWS:
-                study.notes.append(f"all {total:,} rows are replayed: {reason}")
-            return study
-        share = min(1.0, MOST_ROWS / max(1, total))
-        study = cls._sampled(tables, spec, share, objective)
-        results = float(study.exact.size.sum())
-        if results > MOST_RESULTS and share * MOST_RESULTS / results > 2 / key_sample.GROUPS:
-            study = cls._sampled(tables, spec, share * MOST_RESULTS / results, objective)
-        return study
-
-    @classmethod
-    def _sampled(
-        cls, tables: dict[str, pa.Table], spec: JoinSpec, sample: float, objective: str
-    ) -> _Study:
-        notes: list[str] = []
-        groups, share, full = 1, 1.0, {name: tables[name] for name in spec.streams}
-        group: dict[str, NDArray[np.int64]] | None = None
-        if sample < 1.0:
-            some = key_sample.sampled(tables, spec, sample)
-            groups, share, full, group = some.chosen, some.share, some.tables, some.group
-            notes.append(f"from {share:.1%} of the keys; intervals are of 95 % confidence")
-        small = {
-            name: _narrow(full[name], spec, stream) for stream, name in enumerate(spec.streams)
-        }
-        column = None
-        if group is not None:
-            first = spec.streams[0]
-            column = _unused_name([name for table in small.values() for name in table.column_names])
-            small[first] = small[first].append_column(column, pa.array(group[first], pa.int16()))
-        exact = _replayed(small, _as_exact(spec), groups, column)
-        rows = sum(table.num_rows for table in full.values())
-        portion = rows / max(1, sum(tables[name].num_rows for name in spec.streams)) or share
-        return cls(spec, full, small, groups, column, share, portion, objective, notes, exact)
-
-    def default_budgets(self) -> list[int]:
-        held = self.exact.rows / self.portion
-        return sorted({max(len(self.spec.streams), round(share * held)) for share in SHARES})
-
-    def exact_totals(self) -> dict[str, float]:
-        return {
-            "size": round(float(self.exact.size.sum()) / self.share),
-            "importance": float(self.exact.importance.sum()) / self.share,
-            "memory": round(self.exact.rows / self.portion),
-            "bytes": round(self._bytes(_as_exact(self.spec))),
-        }
-
-    def row(self, name: str, policy: Any, budget: int) -> dict[str, Any]:
-        """One point of a curve."""
-        kept = self._kept(policy, budget)
-        return self._described(name, budget, kept)
-
-    def _described(self, name: str, budget: int, kept: _Kept) -> dict[str, Any]:
-        recall = _share(kept.of(self.objective), self.exact.of(self.objective))
-        wide = key_sample.half_width(
-            kept.of(self.objective), self.exact.of(self.objective), self.share
-        )
-        return {
-            "policy": name,
-            "memory": budget,
-            "recall": _share(kept.size, self.exact.size),
-            "importance_recall": _share(kept.importance, self.exact.importance),
-            "low": max(0.0, recall - wide),
-            "high": min(1.0, recall + wide),
-        }
-
-    def _kept(self, policy: Any, budget: int) -> _Kept:
-        if budget * self.portion >= self.exact.rows:
-            return self.exact  # nothing is ever shed
-        return _replayed(self.tables, self.limited(policy, budget), self.groups, self.column)
-
-    def limited(self, policy: Any, budget: int) -> JoinSpec:
-        """The join under a budget for the full streams."""
-        memory = max(1, round(budget * self.portion))
-        split: Any = self.spec.split
-        if self.spec.split_rows is not None:
-            whole = sum(self.spec.split_rows)
-            split = [rows / whole for rows in self.spec.split_rows]
-        return self.spec.replace(memory=memory, policy=policy, split=split)
-
-    def needed(
-        self,
-        rows: Sequence[Mapping[str, Any]],
-        policies: Mapping[str, Any],
-        target: float,
-        step: Callable[[], None],
-    ) -> dict[str, Any] | None:
-        """The least memory that reaches a target, and its policy."""
-        measure = "recall" if self.objective == "size" else "importance_recall"
-        guesses = {}
-        for name in policies:
-            points = [(r["memory"], r[measure]) for r in rows if r["policy"] == name]
-            guesses[name] = observed_curve(points).memory_for(target)
-        name = min(guesses, key=lambda each: guesses[each])
-        reached = [r["memory"] for r in rows if r["policy"] == name and r[measure] >= target]
-        if not reached:
-            return None
-        high = min(reached)
-        low = max(
-            (r["memory"] for r in rows if r["policy"] == name and r["memory"] < high), default=0
-        )
-        for _ in range(_HALVINGS):
-            middle = (low + high) // 2
-            if high - low <= max(1, high // 50):
-                break
-            kept = self._described(name, middle, self._kept(policies[name], middle))
-            low, high = (low, middle) if kept[measure] >= target else (middle, high)
-            step()
-        spec = self.limited(policies[name], high)
-        if high * self.portion >= self.exact.rows:
-            spec = _as_exact(self.spec)
-        return {"memory": high, "bytes": round(self._bytes(spec)), "policy": name}
-
-    def _bytes(self, spec: JoinSpec) -> float:
-        """What the join holds, of rows with all their columns. What a policy holds in any case,
-        however few its tuples, is the same for a sample as for all."""
-        held = _replayed(self.full, spec, 1, None).bytes
-        fixed = 0
-        if self.portion < 1.0 and spec.memory is not None:
-            fixed = _replayed(self.full, spec.replace(memory=2), 1, None).bytes
-        return fixed + max(0, held - fixed) / self.portion
-
-
-def _as_exact(spec: JoinSpec) -> JoinSpec:
-    return spec.replace(memory=None, split="auto", policy="auto")
-
-
-def _share(part: NDArray[np.float64], whole: NDArray[np.float64]) -> float:
-    total = float(whole.sum())
-    return min(1.0, float(part.sum()) / total) if total else 1.0
-
-
-def _unused_name(names: Sequence[str]) -> str:
-    name = _GROUP
-    while name in names:
-        name += "_"
-    return name
-
-
-def _replayed(
-    tables: Mapping[str, pa.Table], spec: JoinSpec, groups: int, column: str | None
-) -> _Kept:
-    """Run the engine, and count what it gives by the group that `column` names."""
-    engine = JoinEngine(spec)
-    size, importance = np.zeros(groups), np.zeros(groups)
-    for table in replay(engine, tables):
-        if column is not None and table.num_rows:
-            group = table.column(column).to_numpy()
-            size += np.bincount(group, minlength=groups)
-            worth = table.column("_importance").to_numpy()
-            importance += np.bincount(group, worth, minlength=groups)
-    stats = engine.stats()
-    if column is None:
-        size[0], importance[0] = stats["rows_out"], stats["importance_out"]
-    held = int(stats["memory_rows_peak"])
-    return _Kept(size, importance, held, int(stats["memory_bytes_peak"]))
 
 
 # --- the best that any policy could do ------------------------------------------------------
 
 
-def _optimum_rows(study: _Study, budgets: Sequence[int]) -> list[dict[str, Any]]:
+def _optimum_rows(study: Study, budgets: Sequence[int]) -> list[dict[str, Any]]:
     """The optimum at each memory, on what the policies were replayed on."""
     spec, objective = study.spec, study.objective
     rows = sum(table.num_rows for table in study.full.values())
@@ -458,13 +239,15 @@ def _optimum_rows(study: _Study, budgets: Sequence[int]) -> list[dict[str, Any]]
     if len(spec.streams) > 2:
         study.notes.append("no optimum: it is known for two streams only")
         return []
+    if study.sample is not None:
+        study.notes.append("no optimum: it is known for streams that are replayed as a whole")
+        return []
     if rows > MOST_ROWS_FOR_OPTIMUM or results > MOST_RESULTS_FOR_OPTIMUM:
         study.notes.append(
-            f"no optimum: it would take long for {rows:,} rows and {results:,.0f} results; a "
-            "smaller sample has one"
+            f"no optimum: it would take long for {rows:,} rows and {results:,.0f} results"
         )
         return []
-    tables = {name: _narrow(study.full[name], spec, at) for at, name in enumerate(spec.streams)}
+    tables = {name: narrow(study.full[name], spec, at) for at, name in enumerate(spec.streams)}
     found = []
     for budget in budgets:
         best = best_of(tables, study.limited("auto", budget), objective)  # type: ignore[arg-type]

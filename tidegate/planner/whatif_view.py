@@ -49,11 +49,17 @@ def sentences(found: WhatIf) -> list[str]:
         else:
             said.append(
                 f"{share}: {need['memory']:,} tuples, about {size(need['bytes'])}, with "
-                f"{need['policy']}"
+                f"{need['policy']}{_interval(found, need)}"
             )
     held = f"{found.exact['memory']:,.0f} tuples, about {size(int(found.exact['bytes']))}"
     said.append(f"all of {what}: {held}, the exact join")
     return said
+
+
+def _interval(found: WhatIf, need: dict[str, Any]) -> str:
+    if found.sampled >= 1.0:
+        return ""
+    return f" (95 % interval: {_percent(need['low'])} to {_percent(need['high'])} %)"
 
 
 def text(found: WhatIf) -> str:

@@ -7,12 +7,14 @@ push holds and end between two times, so that the cut cannot be seen in the resu
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
 
+from tidegate.loss.bucket_files import BATCH, BucketFiles, Link
 from tidegate.spark.arrivals import Arrivals
 from tidegate.spark.code import receive_code
 from tidegate.spark.delivery import FAILED, REPORT, pieces
@@ -35,6 +37,7 @@ class BatchJoin:
     schemas: dict[str, pa.Schema]
     routing: Routing
     code: str | None = None  # the file with machine code that came with the query
+    ledger: str | None = None
 
     def run(
         self, key: tuple[pa.Scalar, ...], packed: Iterator[pa.RecordBatch]
@@ -59,16 +62,28 @@ class BatchJoin:
         arrivals = Arrivals.of_table(pa.Table.from_batches(packed))
         # Pushes come in order of time, so no row needs grace.
         spec = bucket_spec(self.spec, bucket, layout.buckets).replace(lateness=0)
-        engine = JoinEngine(spec, self.schemas)
+        ledger, token = self._files(bucket), ""
+        engine = JoinEngine(spec, self.schemas, ledger=ledger)
         tables = {
             self.spec.streams[stream]: decode(blobs) for stream, blobs in arrivals.blobs.items()
         }
-        for push in pieces_of(spec, tables, ROWS_PER_PUSH):
+        for number, push in enumerate(pieces_of(spec, tables, ROWS_PER_PUSH)):
+            if ledger is not None:
+                ledger.link = Link(number, token, token := f"{number + 1:x}")
             for result in engine.results(push):
                 for piece in pieces(result):
                     reports = pa.nulls(piece.num_rows, pa.string())
                     yield from self._carried([reports, *piece.columns]).to_batches()
+        if ledger is not None:
+            ledger.finish()
         yield self._last(self._report(layout, bucket, engine, arrivals))
+
+    def _files(self, bucket: int) -> BucketFiles | None:
+        """A part of the ledger for each time that a bucket is joined: tasks may run twice."""
+        if self.ledger is None:
+            return None
+        run = f"{BATCH}{bucket:05d}-{uuid.uuid4().hex[:8]}"
+        return BucketFiles(self.ledger, run, bucket, self.spec)
 
     def _report(self, layout: Layout, bucket: int, engine: Any, arrivals: Arrivals) -> str:
         stats = dict(engine.stats())

@@ -40,6 +40,7 @@ from typing import Any, Protocol
 
 import pyarrow as pa
 
+from tidegate.loss.bucket_files import BucketFiles
 from tidegate.spark.engines import Entry, Push, Resident, in_unit
 from tidegate.spark.sealing import reading, sealed, unsealed
 from tidegate.spec import JoinSpec, TidegateError
@@ -170,8 +171,10 @@ class BucketStore:
         spec: JoinSpec,
         schemas: Mapping[str, pa.Schema],
         is_profiled: bool = False,
+        ledger: BucketFiles | None = None,
     ) -> None:
         self._is_profiled = is_profiled
+        self._ledger = ledger
         self._meta = meta
         self._segments = segments
         self._spec = spec
@@ -207,10 +210,13 @@ class BucketStore:
         if pieces:
             with reading(meta.snapshot_begin):
                 snapshot = unpressed(b"".join(pieces))
-            engine = JoinEngine.restore(snapshot, self._spec_of(meta.snapshot_memory))
+            spec = self._spec_of(meta.snapshot_memory)
+            engine = JoinEngine.restore(snapshot, spec, ledger=self._ledger)
         else:
-            engine = JoinEngine(self._spec, self._schemas)
-        resident = Resident(engine, self._spec.streams, profile=self._profile())
+            engine = JoinEngine(self._spec, self._schemas, ledger=self._ledger)
+        resident = Resident(
+            engine, self._spec.streams, profile=self._profile(), ledger=self._ledger
+        )
         for push, entry in read_log(meta, self._get):
             with reading(entry.end - 1):
                 tables = push.tables(self._spec.streams)
@@ -311,8 +317,10 @@ def write_frames(push: Push, expires: int | None) -> list[bytes]:
                 size = 0
             groups[-1].append((stream, blob))
             size += len(blob)
-    if push.memory is not None and not groups:
-        groups = [[]]  # a new budget changes the engine, rows or not
+    if not groups and (push.memory is not None or push.link is not None):
+        # A new budget changes the engine, rows or not; a ledger must not hold a row twice that
+        # left when only the clock moved.
+        groups = [[]]
     notes: dict[str, Any] = {"frames": len(groups)}
     notes |= {"watermark": push.watermark, "expires": expires}
     if push.memory is not None:

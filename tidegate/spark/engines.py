@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pyarrow as pa
 
+from tidegate.loss.bucket_files import BucketFiles, Link
 from tidegate.spark.delivery import pieces
 from tidegate.spark.packing import decode
 
@@ -52,13 +53,15 @@ class Push:
 
     `watermark` is in microseconds, None where the engine keeps its own clock; `memory` is the
     budget from this push on, in tuples or bytes, None where it stays what it was; `fuel` is what
-    the engine may compare from here on, per second of event time, None where that stays too.
+    the engine may compare from here on, per second of event time, None where that stays too;
+    `link` names the push in the ledger, None where there is none or the push is repeated.
     """
 
     blobs: Mapping[int, Sequence[Any]]
     watermark: int | None
     memory: int | None = None
     fuel: float | None = None
+    link: Link | None = None
 
     def tables(self, streams: Sequence[str]) -> dict[str, pa.Table]:
         """Read the rows, by stream name, as the engine takes them."""
@@ -108,6 +111,7 @@ class Resident:
     entries: deque[Entry] = field(default_factory=deque)
     used: float = field(default_factory=time.monotonic)
     profile: RecallProfile | None = None
+    ledger: BucketFiles | None = None
 
     def take(self, push: Push, entry: Entry | None, forget_before: int | None) -> Taking:
         """Push into the engine; log the push as `entry`, and drop entries that have expired."""
@@ -116,6 +120,8 @@ class Resident:
         seconds = {"seconds_decode": time.perf_counter() - began, "seconds_engine": 0.0}
         before = self.engine.stats()
         push.begin(self.engine)
+        if self.ledger is not None:
+            self.ledger.link = push.link
         results = self.engine.results(tables, watermark=push.watermark, fuel=push.fuel)
         piece: pa.Table | None = None
         while True:

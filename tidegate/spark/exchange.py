@@ -27,6 +27,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from tidegate.compiled.places import private_folder
+from tidegate.loss.bucket_files import Link
 from tidegate.spark.engines import EngineKey, Entry, Outcome, Push, Resident, Residents, Taking
 from tidegate.spark.packing import decode, encode
 from tidegate.spec import TidegateError
@@ -92,7 +93,7 @@ class There:
         blobs = [blob for blobs in push.blobs.values() for blob in blobs]
         order = {
             "do": "take", "streams": streams, "watermark": push.watermark, "memory": push.memory,
-            "fuel": push.fuel, "entry": entry, "forget_before": forget_before,
+            "fuel": push.fuel, "link": push.link, "entry": entry, "forget_before": forget_before,
         }  # fmt: skip
         answer, piece = self._ask(order, blobs)
         while piece:
@@ -304,7 +305,8 @@ def _send_results(
     for stream, blob in zip(order["streams"], blobs, strict=True):
         grouped.setdefault(stream, []).append(blob)
     entry = None if order["entry"] is None else Entry(*order["entry"])
-    push = Push(grouped, order["watermark"], order["memory"], order["fuel"])
+    link = None if order["link"] is None else Link(*order["link"])
+    push = Push(grouped, order["watermark"], order["memory"], order["fuel"], link)
     taking = resident.take(push, entry, order["forget_before"])
     while True:
         try:

@@ -37,7 +37,12 @@ LONGEST_TEXT = 300
 _PLAIN = (bool, int, float, complex, str, bytes, type(None))
 
 
-def describe(spec: JoinSpec, schemas: Sequence[pa.Schema], in_pool: bool = False) -> dict[str, str]:
+def describe(
+    spec: JoinSpec,
+    schemas: Sequence[pa.Schema],
+    in_pool: bool = False,
+    has_ledger: bool = False,
+) -> dict[str, str]:
     """Describe a join by field, in normal form. The size of a pool may change, its unit not."""
     described = {
         "streams": ", ".join(map(repr, spec.streams)),
@@ -58,6 +63,8 @@ def describe(spec: JoinSpec, schemas: Sequence[pa.Schema], in_pool: bool = False
     }
     if spec.sentinel is not None:
         described["sentinel"] = _value(spec.sentinel)
+    if has_ledger:
+        described["ledger"] = "kept"
     for name, schema in zip(spec.streams, schemas, strict=True):
         described[f"columns of {name!r}"] = ", ".join(f"{f.name!r} {f.type}" for f in schema)
     return {name: _bounded(text) for name, text in described.items()}

@@ -19,9 +19,9 @@ from pyspark.sql import types as T  # noqa: N812
 from pyspark.sql.pandas.types import to_arrow_schema
 
 from tidegate.binding.result_schema import bind
+from tidegate.columns.spark_keys import quoted, route_hash
 from tidegate.engine import check_supported
 from tidegate.spark.packing import AHEAD_COLUMN, HASH_COLUMN
-from tidegate.spark.routing import quoted, route_hash
 from tidegate.spec import Equal, JoinSpec, Theta, TidegateError
 from tidegate.spec.units import nearest_hint, parse_window
 

@@ -13,6 +13,7 @@ import inspect
 import logging
 import uuid
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -21,7 +22,10 @@ from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql import types as T  # noqa: N812
 
 from tidegate.binding.result_schema import result_schema
+from tidegate.columns.spark_keys import quoted
 from tidegate.engine import check_supported
+from tidegate.loss import ledger as ledgers
+from tidegate.loss.folders import absolute
 from tidegate.spark.batch import BatchJoin
 from tidegate.spark.code import ship_code
 from tidegate.spark.delivery import Delivery
@@ -32,7 +36,7 @@ from tidegate.spark.pool import Pool
 from tidegate.spark.pool_book import PoolShare
 from tidegate.spark.processor import JoinPlan
 from tidegate.spark.reports import BatchReports, observed, remember_batch
-from tidegate.spark.routing import Routing, bucket_spec, quoted
+from tidegate.spark.routing import Routing, bucket_spec
 from tidegate.spark.session import SHUFFLE_KEY, check_streaming
 from tidegate.spark.shipping import shipped
 from tidegate.spec import JoinSpec, TidegateError
@@ -49,6 +53,7 @@ def window_join(
     result_time: str | None = None,
     max_ahead: Any = None,
     buckets: int | None = None,
+    ledger: str | Path | None = None,
     **options: Any,
 ) -> DataFrame:
     """Join Spark DataFrames within windows of time, exactly or inside a budget.
@@ -74,6 +79,11 @@ def window_join(
     buckets
         The most buckets that rows are spread over. None takes one per shuffle partition, and fewer
         where the budget would leave too little to each, which the metrics then say.
+    ledger
+        A folder to which every row is written when it leaves the join, with the reason;
+        `tidegate repair` computes from it exactly the results that were lost. It must be one that
+        all workers can write to: a local path on one machine, else a shared one or an address such
+        as `s3://bucket/folder`. Each query needs one of its own, and keeps it when it restarts.
 
     Returns
     -------
@@ -107,14 +117,16 @@ def window_join(
         )
     routing = Routing.of(wish, buckets)
     _check_budget(inputs, routing)
+    if ledger is not None:
+        _check_ledger(inputs, pool, ledger)
     # The name of an unnamed join: random, since one query may have several.
     called = name or f"#{uuid.uuid4().hex}"
     if inputs.streaming:
         share = None if pool is None else pool.take_in(name, inputs.frames[0].sparkSession)
-        joined = _streaming(inputs, schema, routing, called, share)
+        joined = _streaming(inputs, schema, routing, called, share, ledger)
         return _with_result_time(joined, inputs, schema, result_time)
     reports = BatchReports(called)
-    joined = _batch(inputs, schema, routing, reports)
+    joined = _batch(inputs, schema, routing, reports, ledger)
     return remember_batch(_with_result_time(joined, inputs, schema, result_time), reports)
 
 
@@ -138,6 +150,18 @@ def _check_budget(inputs: Inputs, routing: Routing) -> None:
         from tidegate.engine import JoinEngine  # It knows what an engine needs at least.
 
         JoinEngine(smallest, inputs.arrow_schemas)
+
+
+def _check_ledger(inputs: Inputs, pool: Pool | None, ledger: Any) -> None:
+    """Say early what the workers would say."""
+    if pool is not None:
+        raise TidegateError(
+            "ledger is given, and memory is a pool, whose joins change their budgets; give the "
+            "join a memory of its own"
+        )
+    ledgers.check(inputs.spec, ledger)
+    inputs.spec.to_json()  # it is written beside the rows
+    ledgers.check_columns([inputs.arrow_schemas[name] for name in inputs.spec.streams])
 
 
 def _read_arguments(
@@ -208,7 +232,12 @@ def _packed(inputs: Inputs, routing: Routing) -> DataFrame:
 
 
 def _streaming(
-    inputs: Inputs, schema: T.StructType, routing: Routing, name: str, share: PoolShare | None
+    inputs: Inputs,
+    schema: T.StructType,
+    routing: Routing,
+    name: str,
+    share: PoolShare | None,
+    ledger: str | Path | None,
 ) -> DataFrame:
     spec = inputs.spec
     check_streaming(inputs.frames[0].sparkSession)
@@ -220,11 +249,17 @@ def _streaming(
         routing=routing,
         clocked=inputs.delay is not None,
         operator=operator,
-        origin=describe(spec, [arrow[stream] for stream in spec.streams], share is not None),
+        origin=describe(
+            spec,
+            [arrow[stream] for stream in spec.streams],
+            in_pool=share is not None,
+            has_ledger=ledger is not None,
+        ),
         delivery=delivery,
         code=ship_code(inputs.frames[0].sparkSession),
         share=share,
         fuel=_fuel(spec),
+        ledger=None if ledger is None else absolute(ledger),
     )
     joined = (
         _packed(inputs, routing)
@@ -259,10 +294,19 @@ def _measured(spec: JoinSpec) -> JoinSpec:
 
 
 def _batch(
-    inputs: Inputs, schema: T.StructType, routing: Routing, reports: BatchReports
+    inputs: Inputs,
+    schema: T.StructType,
+    routing: Routing,
+    reports: BatchReports,
+    ledger: str | Path | None,
 ) -> DataFrame:
-    code = ship_code(inputs.frames[0].sparkSession)
-    join = BatchJoin(_measured(inputs.spec), inputs.arrow_schemas, routing, code)
+    join = BatchJoin(
+        _measured(inputs.spec),
+        inputs.arrow_schemas,
+        routing,
+        code=ship_code(inputs.frames[0].sparkSession),
+        ledger=None if ledger is None else absolute(ledger),
+    )
     # Arrow carries nested columns too, so results never travel as blobs here.
     delivery = Delivery(schema, direct=True)
 

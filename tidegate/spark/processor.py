@@ -19,6 +19,7 @@ from typing import Any
 import pyarrow as pa
 from pyspark import TaskContext
 
+from tidegate.loss.bucket_files import QUERY, BucketFiles, Link
 from tidegate.spark.arrivals import Arrivals
 from tidegate.spark.bucket_store import META, BucketStore, Meta, write_frames
 from tidegate.spark.code import receive_code
@@ -46,7 +47,7 @@ class JoinPlan:
     apart; `origin` is what the state is made for, by field; `delivery` takes results to Spark;
     `code` is the file with machine code that came with the query; `share` its part in a pool;
     `fuel` is what the driver's machine may compare per second of event time, where the spec asks
-    for a share of a core.
+    for a share of a core; `ledger` is the folder of the ledger, where it has one.
     """
 
     spec: JoinSpec
@@ -59,6 +60,7 @@ class JoinPlan:
     code: str | None = None
     share: PoolShare | None = None
     fuel: float | None = None
+    ledger: str | None = None
 
 
 def run_bucket(
@@ -95,15 +97,22 @@ class BucketWork:
     ) -> None:
         self._plan = plan
         self._bucket = layout.bucket_of(label)
-        self._key = EngineKey(f"{plan.operator}-{_property('sql.streaming.queryId')}", label)
+        query = _property("sql.streaming.queryId")
+        self._key = EngineKey(f"{plan.operator}-{query}", label)
         spec = bucket_spec(plan.spec, self._bucket, layout.buckets)
-        self._store = BucketStore(meta, segments, spec, plan.schemas, plan.share is not None)
+        ledger = None
+        if plan.ledger is not None:
+            ledger = BucketFiles(plan.ledger, f"{QUERY}{query}", self._bucket, plan.spec)
+        self._store = BucketStore(
+            meta, segments, spec, plan.schemas, plan.share is not None, ledger
+        )
         self._layout = layout
         self._record = Meta("")
         self._home: Home | None = None
         self._outcome: Outcome | None = None
         self._frames: list[bytes] = []
         self.push = Push({}, None)
+        self._token = uuid.uuid4().hex  # of the state that this micro-batch makes
         self._pace: Pace | None = None
         self._started = 0.0
         self._built = False
@@ -118,7 +127,8 @@ class BucketWork:
         bound = None if late is None else late * 1000 + 1
         self._home = find(self._key, meta.token)
         fuel = self._fuel(arrivals) if arrivals.blobs else None
-        push = self.push = Push(arrivals.blobs, bound, self._new_budget(), fuel)
+        link = None if self._plan.ledger is None else Link(batch, meta.token, self._token)
+        push = self.push = Push(arrivals.blobs, bound, self._new_budget(), fuel, link)
         if self._home is None and (push.blobs or (push.memory is not None and meta.token)):
             self._home = self._rebuilt()
         self._add("seconds_state", time.perf_counter() - started)
@@ -246,7 +256,7 @@ class BucketWork:
             self._add(step, seconds)
         if self._frames:
             self._store.append(meta, self._frames)
-            meta.token = uuid.uuid4().hex
+            meta.token = self._token
         self._store.drop(meta, outcome.expired)
         if self._store.log_is_long(meta):
             # If the engine has just gone, the log is long but right, and the next push rebuilds it.

@@ -10,16 +10,12 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
-from pyspark.sql import Column
-from pyspark.sql import functions as F  # noqa: N812
-from pyspark.sql import types as T  # noqa: N812
 
 from tidegate.spec import Equal, JoinSpec, TidegateError
 from tidegate.spec.units import bytes_text, require_integer
@@ -257,49 +253,3 @@ def bucket_spec(spec: JoinSpec, bucket: int, buckets: int) -> JoinSpec:
         # What a machine can do is decided once, outside, and comes with each push.
         changes["cpu"] = dataclasses.replace(spec.cpu, share_of_core=None, keep_up=True)
     return spec.replace(**changes)
-
-
-def route_hash(spec: JoinSpec, stream: int, schemas: Sequence[T.StructType]) -> Column:
-    """The 64-bit hash that decides a row's way, computed in the JVM.
-
-    Rows whose key has a NULL match nothing; they go by their time, lest they all meet in one place.
-    """
-    schema = schemas[stream]
-    keys = []
-    for predicate in spec.predicates:
-        if isinstance(predicate, Equal):
-            fields = [s[name] for s, name in zip(schemas, predicate.columns, strict=True)]
-            keys.append(_comparable(predicate.columns[stream], fields))
-    if not keys:
-        names = [field.name for field in schema.fields if _hashable(field.dataType)]
-        return F.xxhash64(*[quoted(name) for name in names])
-    missing = keys[0].isNull()
-    for key in keys[1:]:
-        missing = missing | key.isNull()
-    return F.when(missing, F.xxhash64(quoted(spec.time_columns[stream]))).otherwise(
-        F.xxhash64(*keys)
-    )
-
-
-def quoted(name: str) -> Column:
-    """The column with exactly this name, dots and backticks included."""
-    return F.col("`" + name.replace("`", "``") + "`")
-
-
-def _comparable(name: str, fields: Sequence[T.StructField]) -> Column:
-    """A key in the type that all streams share, since equal values must have equal hashes."""
-    types = {type(field.dataType) for field in fields}
-    column = quoted(name)
-    if types <= {T.ByteType, T.ShortType, T.IntegerType, T.LongType}:
-        return column.cast("long")
-    if all(issubclass(kind, T.NumericType) for kind in types):
-        return column.cast("double")
-    return column
-
-
-def _hashable(kind: T.DataType) -> bool:
-    if isinstance(kind, T.StructType):
-        return all(_hashable(field.dataType) for field in kind.fields)
-    if isinstance(kind, T.ArrayType):
-        return _hashable(kind.elementType)
-    return isinstance(kind, T.AtomicType) and not isinstance(kind, T.VariantType)

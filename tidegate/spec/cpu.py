@@ -53,10 +53,11 @@ class Cpu(ComparedByMeaning):
     adapt_every
         Duration or integer between two adaptations; None takes a quarter of the longest window.
     boost
-        Factor, 1 or more, by which the share that is processed may grow at an adaptation.
+        Factor, 1 or more, by which the share that is processed may grow at an adaptation; where the
+        fuel of the last period would have allowed much more, the margin that is left at first.
     sample
         Share of the fuel, 0 to 1 inclusive, that goes to tuples that are joined in full, to learn
-        where matches lie.
+        where matches lie; less where many tuples come in an adaptation period.
     basic_window
         Duration or integer length of the segments a window is cut into; None takes a twentieth of
         the longest window.

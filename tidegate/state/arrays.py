@@ -6,7 +6,7 @@ results do not depend on when something grew.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -16,7 +16,7 @@ from tidegate.binding.spec_records import BTREE, GATE, HASH, INVERTED, SERVED_BY
 from tidegate.compiled import layout
 from tidegate.compiled.kernel import kernel
 from tidegate.compiled.layout import Records, records
-from tidegate.index import btree, hash_table, inverted, ttree
+from tidegate.index import btree, hash_table, inverted, numbered, ttree
 from tidegate.shed.budget import ACCOUNT
 from tidegate.state import indexes
 from tidegate.state.join_state import State, alive_slots, line_of
@@ -120,8 +120,25 @@ def with_more_slots(state: State, capacity: int) -> State:
     )
     state = with_even_lines(state)
     if HASH in state.lanes.index:
-        state = state._replace(buckets=hash_table.empty(len(state.lanes), capacity))
+        state = state._replace(buckets=_table_like(state.buckets)(len(state.lanes), capacity))
         indexes.reindex(state, HASH)
+    return state
+
+
+def _table_like(buckets: NDArray[np.int32]) -> Callable[[int, int], NDArray[np.int32]]:
+    return numbered.empty if numbered.is_table_of(buckets) else hash_table.empty
+
+
+def with_index_for(state: State, in_order: bool) -> State:
+    """The same join with the hash index that its loop reads: the one of streams in order, or not.
+
+    Only more than two streams have two of them.
+    """
+    if len(state.lanes) == 2 or numbered.is_table_of(state.buckets) == in_order:
+        return state
+    make = numbered.empty if in_order else hash_table.empty
+    state = state._replace(buckets=make(len(state.lanes), len(state.slots)))
+    indexes.reindex(state, HASH)
     return state
 
 

@@ -6,10 +6,12 @@ proposes candidates; `matching` decides.
 
 from __future__ import annotations
 
+import numpy as np
+
 from tidegate.binding import matching
 from tidegate.binding.spec_records import BTREE, HASH, INVERTED, NESTED_LOOP, SERVED_BY_CODE
 from tidegate.compiled.kernel import kernel, part, step
-from tidegate.index import hash_table, inverted, nested_loop, trees
+from tidegate.index import hash_table, inverted, nested_loop, numbered, trees
 from tidegate.state.join_state import State, line_of
 from tidegate.windows import lifetime
 
@@ -143,10 +145,22 @@ def _enter_all(state, stream, line):
             enter_index(state, stream, line[k])
 
 
+@kernel
+def _number_all(state, stream, line):
+    """The same where the index is one of numbers."""
+    since = state.lanes[stream].taken - len(line)
+    for k in range(len(line)):
+        slot = np.uint64(line[k])
+        if state.slots[slot].older != lifetime.NOT_INDEXED:
+            bucket = hash_table.bucket_of(state.buckets, state.slots[slot].code)
+            numbered.insert(state.buckets, state.slots, stream, bucket, slot, since + k)
+
+
 def reindex(state: State, kind: int | None = None) -> None:
     """Fill the (empty) indexes of one kind, or all, from the lines."""
     for stream, lane in enumerate(state.lanes):
         if kind is None or lane.index == kind:
             updates = int(lane.updates)
-            _enter_all(state, stream, line_of(state, stream))
+            enter_all = _number_all if numbered.is_table_of(state.buckets) else _enter_all
+            enter_all(state, stream, line_of(state, stream))
             lane.updates = updates

@@ -89,6 +89,8 @@ class Many(NamedTuple):
     block: NDArray[np.int64]  # which block that is: see LAST, POSITION
     digit: NDArray[np.int64]  # [stream]: the position of its tuple in the next result
     next: NDArray[np.int64]  # [stream]: when its next tuple comes (`in_order_many`)
+    since: NDArray[np.int64]  # [stream]: the number of the oldest tuple that it holds
+    held: NDArray[np.int64]  # [stream]: how many it holds
     shares: NDArray[np.float64]  # [position]: results that the tuple found takes part in
 
 

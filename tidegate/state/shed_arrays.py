@@ -71,8 +71,9 @@ def keys_for(slots: int) -> int:
     return slots + 1
 
 
-def shed_of(spec: JoinSpec, binding: Binding, state: State) -> Shed | None:
-    """What shedding starts with; None without a budget."""
+def shed_of(spec: JoinSpec, binding: Binding, state: State, log: int | None = None) -> Shed | None:
+    """What shedding starts with; None without a budget. `log` is how many tuples of a full window
+    are counted one by one, by default as many as the budget allows."""
     if spec.memory is None:
         return None
     policy = spec.policy_choice
@@ -82,9 +83,12 @@ def shed_of(spec: JoinSpec, binding: Binding, state: State) -> Shed | None:
     chosen = is_sampling(policy) or (streams == 2 and policy.get("statistics") is None)
     if chosen and statistics == frequency.WINDOW and any(w.size == 0 for w in spec.windows):
         statistics = frequency.FADED  # an empty window shows no matches
-    lines = log_lines(spec) if recipe.keyed else 1
+    lines = (log or log_lines(spec)) if recipe.keyed else 1
     by_pattern = recipe.kind == shed_records.ARRIVAL_ORDER
-    keys = keys_for(slots) if recipe.keyed else patterns.number_of(streams) if by_pattern else 0
+    known = None
+    if by_pattern:
+        known = patterns.empty(streams, recipes.fade_of(policy), most_patterns(spec))
+    keys = keys_for(slots) if recipe.keyed else 0 if known is None else len(known.place) - 1
     buckets = _buckets(spec, binding, policy) if recipe.aged else 0
     rising = int(recipe.kind == shed_records.UNTIL_EXPIRY)
     state.notes.monitor = NOT_CHARGED
@@ -112,7 +116,7 @@ def shed_of(spec: JoinSpec, binding: Binding, state: State) -> Shed | None:
         importances=importance.empty(streams, bool(state.gate[0].has_importance)),
         rates=_rates(spec, recipe, buckets, columns, state),
         shadows=_shadows(spec, recipe, state),
-        patterns=patterns.empty(streams, recipes.fade_of(policy)) if by_pattern else None,
+        patterns=known,
         prospects=_prospects(state, columns) if foresees else None,
         samples=_samples(recipe, policy, streams, slots),
     )
@@ -483,8 +487,33 @@ def renumber(shed: Shed | None, state: State) -> None:
             victims.drop_dead(shed, stream)
 
 
+def most_patterns(spec: JoinSpec) -> int | None:
+    """How many rows the tables of patterns may have; None: one for each."""
+    if spec.memory_bytes is None:
+        return None
+    row = 2 * patterns.row_bytes(len(spec.streams))
+    return max(patterns.FIRST, spec.memory_bytes // _SHARE_OF_LOG // row)
+
+
+def with_pattern_rows(shed: Shed, rows: int) -> Shed:
+    """The same with tables for so many patterns."""
+    assert shed.patterns is not None
+    rule = shed.rule[0]
+    columns = _by_key(int(rule.kind), int(rule.standing), len(shed.queues), rows - 1)
+    layout.copy(shed.frequency.keys, columns["keys"])
+    return shed._replace(
+        patterns=patterns.with_rows(shed.patterns, rows),
+        frequency=shed.frequency._replace(keys=columns["keys"], counts=columns["counts"]),
+        groups=columns["groups"],
+        worths=columns["counts"],
+    )
+
+
 def with_more_rare(shed: Shed) -> Shed:
-    """The same with a larger table of rare keys."""
+    """The same with a larger table of rare keys, or of patterns."""
+    if shed.patterns is not None:
+        rows = min(2 * len(shed.patterns.place), int(shed.patterns.rows[1]))
+        return with_pattern_rows(shed, rows)
     return shed._replace(frequency=rare_keys.with_more(shed.frequency))
 
 

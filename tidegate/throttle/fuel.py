@@ -18,13 +18,26 @@ Algorithm 1, rebuilt from the text of the paper (r: fraction, gamma: boost):
 The paper measures beta on tuples, because its fuel is the time of a processor that it cannot see:
 beta is never above 1. Here the fuel is known: beta is the fuel of a period over the comparisons
 that were asked for in it (with the paper's assumption that comparing is the dominating cost, the
-same number below 1). So r grows only as far as the fuel reaches: r = min(1, r * min(gamma, beta)).
+same number below 1). Above 1 it says how far r can grow, where the next period is like the last:
+
+        if beta < 1:  r = beta * r
+        else:         r = min(1, r * min(beta, max(gamma, beta / gamma)))
+
+gamma is what is added against noise: r grows by it in any case, and at once as far as the fuel
+would reach if the next period asked for gamma times as much. So it is there after two periods,
+however far it was behind; and it never grows beyond what the fuel of the last period allowed.
 
 While r is still growing, fuel would be saved up to no use. So a probe that finds more than half of
 what can be saved up looks at the whole window; to beta it counts as what the plan would have asked.
+
+Rates rise inside a period, too. So that the fuel does not run dry, a probe may spend at most
+`BRAKE` times what there is per probe of a period; its first basic window, which pays most, is
+always taken. With half of the tank that is four times what the average probe can have.
 """
 
 from __future__ import annotations
+
+import numpy as np
 
 from tidegate.compiled.kernel import part, step
 
@@ -32,6 +45,8 @@ from tidegate.compiled.kernel import part, step
 LEAST_FRACTION = 2.0**-10
 SPARE = 0.5  # of what can be saved up: fuel above it is spent on whole windows
 MOST_IDLE = 1000  # periods without a probe that count
+BRAKE = 8.0
+ENOUGH = 16.0  # probes of a period that look at everything only to learn
 
 
 @part
@@ -55,16 +70,38 @@ def is_spare(tank):
     return tank[0].fuel > SPARE * tank[0].most
 
 
+@step
+def chance_to_sample(tank):
+    """How likely a probe looks at everything to learn: for `sample` of the fuel at most."""
+    return min(tank[0].sample * tank[0].fraction, ENOUGH / max(1.0, tank[0].probed_before))
+
+
+@step
+def allow(tank, sampled):
+    """Set what the probe at hand may spend; nothing binds those that are to learn.
+
+    Nor is anything held back as long as the fuel was enough for all comparisons and the tank is
+    more than half full.
+    """
+    tank[0].allowed = np.inf
+    scarce = tank[0].fraction < 1.0 or not is_spare(tank)
+    if scarce and tank[0].probed_before > 0.0 and not sampled:
+        tank[0].allowed = BRAKE * tank[0].fuel / tank[0].probed_before
+
+
 @part
 def adapt_fraction(tank):
     """Algorithm 1, at the first probe of a new period; periods without a probe raise r as well."""
     period = tank[0].now // tank[0].every
     growth = tank[0].boost
     if tank[0].wanted > 0.0:
-        growth = min(growth, tank[0].rate * tank[0].every / tank[0].wanted)
+        beta = tank[0].rate * tank[0].every / tank[0].wanted
+        growth = min(beta, max(growth, beta / growth))
     fraction = min(1.0, tank[0].fraction * growth)
     for _ in range(min(MOST_IDLE, period - tank[0].period - 1)):
         fraction = min(1.0, fraction * tank[0].boost)
     tank[0].fraction = max(LEAST_FRACTION, fraction)
     tank[0].wanted = 0.0
+    tank[0].probed_before = tank[0].probed
+    tank[0].probed = 0.0
     tank[0].period = period

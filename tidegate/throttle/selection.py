@@ -7,7 +7,8 @@ arrival belongs to the first. One that is kept beyond its window, for arrivals t
 older than the last, cannot match, and is not looked at.
 
 A probe counts the comparisons that each basic window would take (`see`), then takes basic windows
-in the order of the plan while there is fuel (`choose`); what is not taken is skipped and counted.
+in the order of the plan while there is fuel (`choose`), the first one and what `fuel` allows
+besides; what is not taken is skipped and counted.
 Chains of an index that are in order of time are not walked further than the oldest basic window
 that is asked for; what is skipped behind it is expected from earlier looks, not counted.
 Of a basic window that is taken in part, the youngest tuples are looked at.
@@ -129,7 +130,8 @@ def choose(throttle, side, stream, counts):
         cell, look = throttle.cells[side, window], throttle.looks[window]
         tank[0].wanted += planned * look.asked
         skipped = look.passed
-        if look.asked > 0 and tank[0].fuel <= 0.0:
+        too_much = made > 0 and made + look.asked > tank[0].allowed
+        if look.asked > 0 and (tank[0].fuel <= 0.0 or too_much):
             look.taken = NOT_TAKEN
             skipped += look.asked
             if cell.comparisons > 0.0:
@@ -162,14 +164,6 @@ def is_planned(throttle, side, now, time):
     """Would the plan have looked at a tuple of `time`?"""
     window = window_of(throttle, side, now, time)
     return time % throttle.tank[0].basic >= throttle.looks[window].planned
-
-
-@step
-def earn(throttle, side, now, time, results):
-    """A tuple of `time` took part in so many results of n streams."""
-    window = window_of(throttle, side, now, time)
-    throttle.cells[side, window].hits += results
-    throttle.cells[side, window].worth += results
 
 
 @step

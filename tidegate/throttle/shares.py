@@ -22,10 +22,9 @@ t against window W_i), rebuilt from the text:
                       else:               compare t with the part left / |B_ij| of it; stop
                       left = left - |B_ij|
 
-Here the counts fade to a quarter instead of being forgotten, every basic window that is looked at
-whole counts (not only those of full processing), and the shares are fixed once per period instead
-of anew for each tuple. With little evidence o_ij is shrunk towards the mean, then towards its
-neighbours. `worth` is importance, so that with importances o_ij is expected importance.
+Here the counts fade instead of being forgotten (`throttle.evidence`), every basic window that is
+looked at whole counts (not only those of full processing), and the shares are fixed once per period
+instead of anew for each tuple.
 
 Algorithm 4 (join direction adaptation, after rate adaptation; o_i is the mean of o_ij):
 
@@ -42,9 +41,8 @@ the two are the same plan (`tests/test_throttle_shares.py`).
 from __future__ import annotations
 
 from tidegate.compiled.kernel import part
-from tidegate.throttle.throttle_records import ADAPTIVE, BETTER_FIRST, DOUBT, LEARNED
-
-FADING = 0.25  # of old evidence, per adaptation: after two of them a sixteenth is left
+from tidegate.throttle.evidence import appraise, fade
+from tidegate.throttle.throttle_records import ADAPTIVE, BETTER_FIRST, LEARNED
 
 
 @part
@@ -73,55 +71,6 @@ def take_all(throttle):
 
 
 @part
-def appraise(throttle):
-    """What each basic window yields and costs; returns the comparisons behind it all."""
-    cells, sides = throttle.cells, throttle.sides
-    compared = hits = worth = 0.0
-    for side in range(len(sides)):
-        for window in range(sides[side].windows):
-            compared += cells[side, window].comparisons
-            hits += cells[side, window].hits
-            worth += cells[side, window].worth
-    doubt = DOUBT * (compared / hits) if hits > 0.0 else 1.0
-    more = doubt * (worth / compared) if compared > 0.0 else 0.0
-    for side in range(len(sides)):
-        usual = usual_cost(cells, side, sides[side].windows)
-        for window in range(sides[side].windows):
-            cell = cells[side, window]
-            throttle.density[side, window] = (cell.worth + more) / (cell.comparisons + doubt)
-            cost = cell.comparisons / cell.tries if cell.tries > 0.0 else usual
-            throttle.amount[side, window] = cost * sides[side].probes
-        smooth(throttle, side, doubt)
-    return compared
-
-
-@part
-def smooth(throttle, side, doubt):
-    """Shrink towards the neighbours instead: what pays now pays a moment earlier and later, too."""
-    density = throttle.density
-    last = throttle.sides[side].windows - 1
-    before = density[side, 0]
-    for window in range(last + 1):
-        cell = throttle.cells[side, window]
-        own = density[side, window]
-        near = (before + density[side, min(window + 1, last)]) / 2.0
-        density[side, window] = (cell.worth + doubt * near) / (cell.comparisons + doubt)
-        before = own
-
-
-@part
-def usual_cost(cells, side, windows):
-    """Comparisons of a look at a basic window that was never looked at."""
-    total = 0.0
-    known = 0
-    for window in range(windows):
-        if cells[side, window].tries > 0.0:
-            total += cells[side, window].comparisons / cells[side, window].tries
-            known += 1
-    return total / known if known > 0 else 1.0
-
-
-@part
 def sort_windows(throttle, side, learned):
     """The order in which basic windows are taken: by density, equal ones the youngest first."""
     cells, density = throttle.cells, throttle.density
@@ -143,7 +92,7 @@ def fill(throttle, side, window, left):
     amount = throttle.amount[side, window]
     share = 1.0 if amount <= left else left / amount
     throttle.cells[side, window].share = share
-    return left - amount if amount <= left else 0.0
+    return max(0.0, left - amount)
 
 
 @part
@@ -221,16 +170,3 @@ def fill_all(throttle, fraction):
             break
         left = fill(throttle, chosen, cells[chosen, sides[chosen].next].turn, left)
         sides[chosen].next += 1
-
-
-@part
-def fade(throttle):
-    """Old evidence counts for less, so that the plan follows streams that change."""
-    for side in range(len(throttle.sides)):
-        throttle.sides[side].probes *= FADING
-        for window in range(throttle.sides[side].windows):
-            cell = throttle.cells[side, window]
-            cell.tries *= FADING
-            cell.comparisons *= FADING
-            cell.hits *= FADING
-            cell.worth *= FADING

@@ -39,7 +39,10 @@ TANK = np.dtype(
         ("fuel", np.float64),  # comparisons that may be made now; below 0: overdrawn
         ("fraction", np.float64),  # r: the share of all comparisons that is asked for
         ("wanted", np.float64),  # comparisons that the plan asked for in this period, made or not
+        ("probed", np.float64),  # probes of this period
+        ("probed_before", np.float64),  # of the period before; 0: not known yet
         ("denied", np.float64),  # results expected where the fuel did not allow what was asked for
+        ("allowed", np.float64),  # scratch: what the probe at hand may spend
         ("weight", np.float64),  # scratch: for how many others the sampled probe at hand stands
         ("full", np.int64),  # the same: does it ask for whole windows?
         ("planned", np.float64),  # the same: the share of what it asks for that the plan asks for
@@ -64,13 +67,15 @@ SIDE = np.dtype(
     ]
 )
 
-# What was seen when a basic window was looked at whole, old evidence for less; and the plan.
+# What was seen when a basic window was looked at whole (`throttle.evidence`); and the plan.
 CELL = np.dtype(
     [
         ("tries", np.float64),
         ("comparisons", np.float64),
         ("hits", np.float64),  # results
         ("worth", np.float64),  # their importance
+        ("old_comparisons", np.float64),  # what has faded from those above, and fades slowly
+        ("old_worth", np.float64),
         ("share", np.float64),  # of the basic window that a probe looks at
         ("turn", np.int64),  # [place]: the basic window that is taken at this place
     ]
@@ -90,7 +95,7 @@ LOOK = np.dtype(
 NOT_TAKEN, IN_PART, WHOLE = range(3)
 
 # To the evidence of a basic window so many results are added, and the comparisons that give them on
-# average: what could be noise is shrunk towards the mean.
+# average: what could be noise is shrunk towards what is expected.
 DOUBT = 4.0
 
 

@@ -15,9 +15,9 @@ from numpy.typing import NDArray
 from tidegate.compiled.frames import frame
 from tidegate.compiled.kernel import step
 
-# What a tuple that can match does when it arrives: it looks for partners, or is only found by later
-# ones (`engine.searching`).
-SEARCHES, WAITS = 1, 2
+# What a tuple that can match does when it arrives: it looks for partners and stays, is only found
+# by later ones, or looks and does not stay (`engine.searching`).
+SEARCHES, WAITS, PASSES = 1, 2, 3
 
 
 @frame
@@ -30,7 +30,7 @@ class Arrivals(NamedTuple):
     code: NDArray[np.int64]
     row: NDArray[np.int64]  # address of the payload in the stream's store
     importance: NDArray[np.float64]
-    matchable: NDArray[np.uint8]  # 0, SEARCHES or WAITS
+    matchable: NDArray[np.uint8]  # 0, SEARCHES, WAITS or PASSES
     values: NDArray[np.int64]  # [arrival, k], floats as their bits
     reals: NDArray[np.float64]  # the same memory, read as floats
     spans: NDArray[np.int64]  # [arrival, k, (begin, length)] into items and weights

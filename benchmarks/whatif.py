@@ -1,0 +1,124 @@
+"""Retention curves from a part of the tuples, beside the replay of all of them.
+
+Law: `ours` of an error is the mean distance between the recall that `tg.whatif` says with 1 % of
+the results of each key and the recall of the full replay, over policies, memories and seeds;
+`theirs` is the 0.01 that is the aim. Of coverage, `ours` is the share of 95 % intervals that hold
+the recall of the full replay, and `theirs` 0.95. Of time, `ours` are the CPU seconds of one sampled
+study (one seed: the sample and its replays) and `theirs` those of the full replays.
+
+The streams have 5 million tuples each: keys with a steep popularity, the same with other keys
+popular in the second half, and keys that live for a while (tuples of one stream follow those of the
+other, some keys more than others).
+"""
+
+from __future__ import annotations
+
+import time
+
+import numpy as np
+import pyarrow as pa
+
+from benchmarks.side_by_side import Row, compared
+from tidegate import JoinSpec
+from tidegate.planner.replays import Study
+
+ROWS, QUICK_ROWS = 5_000_000, 500_000  # of each stream
+SHARE, QUICK_SHARE = 0.01, 0.04
+SEEDS, QUICK_SEEDS = 6, 3
+POLICIES = ("random", "recent", "prob", "value")
+MEMORIES = (0.05, 0.1, 0.25, 0.5)  # of what the exact join holds
+SKEW = 0.8
+
+Tables = dict[str, pa.Table]
+
+
+def _table(moments: np.ndarray, keys: np.ndarray) -> pa.Table:
+    return pa.table({"time": moments, "key": keys})
+
+
+def _popular(rng: np.random.Generator, rows: int) -> np.ndarray:
+    weights = 1.0 / np.arange(1, rows // 2 + 1) ** SKEW
+    return np.searchsorted(np.cumsum(weights) / weights.sum(), rng.random(rows)).astype(np.int64)
+
+
+def _skewed(rng: np.random.Generator, rows: int) -> Tables:
+    return {name: _table(np.arange(rows), _popular(rng, rows)) for name in ("left", "right")}
+
+
+def _drifting(rng: np.random.Generator, rows: int) -> Tables:
+    """Other keys become popular halfway."""
+    tables = {}
+    for name in ("left", "right"):
+        keys = _popular(rng, rows)
+        keys[rows // 2 :] = (keys[rows // 2 :] + rows // 7) % (rows // 2)
+        tables[name] = _table(np.arange(rows), keys)
+    return tables
+
+
+def _following(rng: np.random.Generator, rows: int) -> Tables:
+    """Four tuples of a key on the left soon after it is born, some on the right a while later."""
+    keys = rows // 4
+    born = np.sort(rng.integers(0, rows, keys)).astype(np.float64)
+    weights = rng.lognormal(0.0, 1.0, keys)
+    parts = {
+        "left": (np.repeat(np.arange(keys), 4), rows / 1_000),
+        "right": (
+            np.searchsorted(np.cumsum(weights) / weights.sum(), rng.random(4 * keys)),
+            rows / 200,
+        ),
+    }
+    tables = {}
+    for name, (key, delay) in parts.items():
+        moments = born[key] + rng.exponential(delay, len(key))
+        order = np.argsort(moments, kind="stable")
+        tables[name] = _table(moments[order].astype(np.int64), key[order])
+    return tables
+
+
+STREAMS = {"skewed": (_skewed, 100), "drifting": (_drifting, 100), "following": (_following, 50)}
+
+
+def _measured(name: str, quick: bool) -> list[Row]:
+    make, windows = STREAMS[name]
+    rows, share = (QUICK_ROWS, QUICK_SHARE) if quick else (ROWS, SHARE)
+    tables = make(np.random.default_rng(1), rows)
+    spec = JoinSpec(on="key", time="time", within=rows // windows)
+    began = time.process_time()
+    full = Study.of(tables, spec, 1.0, "size")
+    budgets = full.default_budgets(MEMORIES)
+    asked = [(policy, budget) for policy in POLICIES for budget in budgets]
+    truth = [full.row(policy, policy, budget)["recall"] for policy, budget in asked]
+    of_all = time.process_time() - began
+    errors, inside = [], []
+    began = time.process_time()
+    seeds = QUICK_SEEDS if quick else SEEDS
+    for seed in range(seeds):
+        some = Study.of(tables, spec.replace(seed=seed), share, "size")
+        for (policy, budget), true in zip(asked, truth, strict=True):
+            row = some.row(policy, policy, budget)
+            errors.append((policy, row["recall"] - true))
+            inside.append(row["low"] <= true <= row["high"])
+    of_some = (time.process_time() - began) / seeds
+    about = f"{name}, {2 * rows:,} tuples, {share:.0%}"
+    found = [
+        compared(f"{about}: mean error of {policy}", _mean_error(errors, policy), 0.01, "recall")
+        for policy in POLICIES
+    ]
+    return [
+        *found,
+        compared(
+            f"{about}: mean error", float(np.mean([abs(e) for _, e in errors])), 0.01, "recall"
+        ),
+        compared(f"{about}: intervals that hold", float(np.mean(inside)), 0.95, "share"),
+        compared(f"{about}: time", of_some, of_all, "CPU s"),
+    ]
+
+
+def _mean_error(errors: list[tuple[str, float]], policy: str) -> float:
+    return float(np.mean([abs(error) for name, error in errors if name == policy]))
+
+
+def run(quick: bool = False) -> list[Row]:
+    """One table for all streams; only the first, and a tenth of it, if quick."""
+    names = list(STREAMS)[:1] if quick else list(STREAMS)
+    return [row for name in names for row in _measured(name, quick)]
