@@ -203,7 +203,9 @@ def test_refusals() -> None:
         tg.JoinEngine(SPEC.replace(memory=None)).resize(5)
     with pytest.raises(tg.TidegateError, match="fixes the tuples of each stream"):
         tg.JoinEngine(SPEC.replace(split=(40, 40))).resize(5)
-    with pytest.raises(tg.TidegateError, match="holds a fixed part of the memory"):
+    with pytest.raises(tg.TidegateError, match="sets the memory of this join"):
+        tg.JoinEngine(SPEC.replace(memory=900, target="recall >= 0.9")).resize(500)
+    with pytest.raises(tg.TidegateError, match="room for 0 tuples"):
         tg.JoinEngine(SPEC.replace(memory=500, sentinel=0.1)).resize(5)
     by_bytes = tg.JoinEngine(SPEC.replace(memory="3 MB", policy="prob"))
     by_bytes.push({"left": table})

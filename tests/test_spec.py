@@ -64,7 +64,8 @@ def test_defaults_are_those_of_the_design() -> None:
     assert given == {
         **REQUIRED, "streams": ("left", "right"), "memory": None, "split": "auto",
         "policy": "auto", "importance": None, "output_importance": "min", "index": "auto",
-        "cpu": None, "sentinel": None, "lateness": 0, "ties": "arrival", "bad_rows": "count",
+        "cpu": None, "sentinel": None, "miniatures": None, "target": None, "lateness": 0,
+        "ties": "arrival", "bad_rows": "count",
         "seed": 0,
     }  # fmt: skip
 

@@ -24,8 +24,8 @@ def kept_rows(encoded: Encoded) -> NDArray[np.bool_] | None:
     return ~bad if bad.any() else None
 
 
-def select(encoded: Encoded, rows: NDArray[np.bool_] | NDArray[np.int64]) -> Encoded:
-    """Some rows of an encoded table, by mask or in a new order."""
+def select(encoded: Encoded, rows: NDArray[np.bool_] | NDArray[np.int64] | slice) -> Encoded:
+    """Some rows of an encoded table, by mask, in a new order, or those in a row."""
     return encoded._replace(
         time=encoded.time[rows],
         code=encoded.code[rows],

@@ -100,6 +100,22 @@ Sentinel = Annotated[
         help="Share of the memory for a sample that tells the recall, such as 0.02.",
     ),
 ]
+Target = Annotated[
+    str | None,
+    typer.Option(
+        "--target",
+        metavar="TARGET",
+        help="'recall >= 0.95' or 'importance >= 0.95': kept with the least of --memory that does.",
+    ),
+]
+Miniatures = Annotated[
+    float | None,
+    typer.Option(
+        "--miniatures",
+        metavar="SHARE",
+        help="Share of the memory for small copies that tell what other memories would keep.",
+    ),
+]
 LedgerFolder = Annotated[
     Path | None,
     typer.Option(
@@ -235,6 +251,7 @@ def spec_of(
     on: list[str], time: str, within: str, memory: str | None, policy: str, split_text: str,
     importance: str | None, output_importance: str, index: str, lateness: str, ties: str,
     bad_rows: str, seed: int, streams: tuple[str, ...] = STREAMS, sentinel: float | None = None,
+    miniatures: float | None = None, target: str | None = None,
 ) -> JoinSpec:  # fmt: skip
     """The spec that the options of a command ask for; what each may be, the spec checks."""
     return JoinSpec(
@@ -249,6 +266,8 @@ def spec_of(
         output_importance=output_importance,  # type: ignore[arg-type]
         index=by_stream("--index", index, streams),
         sentinel=sentinel,
+        miniatures=miniatures,
+        target=target,
         lateness=whole_or_text(lateness),
         ties=ties,  # type: ignore[arg-type]
         bad_rows=bad_rows,  # type: ignore[arg-type]

@@ -49,7 +49,9 @@ def join(
     importance: arguments.Importance = None,
     output_importance: arguments.OutputImportance = "min",
     index: arguments.Index = "auto",
+    target: arguments.Target = None,
     sentinel: arguments.Sentinel = None,
+    miniatures: arguments.Miniatures = None,
     lateness: arguments.Lateness = "0",
     ties: arguments.Ties = "arrival",
     bad_rows: arguments.BadRows = "count",
@@ -72,6 +74,8 @@ def join(
           --within "left=1 hour,right=0 s" -o joined.parquet
       tidegate join a.csv b.csv --on k --time ts --within 600 \\
           --memory 1000 --policy simp --importance price --json
+      tidegate join a.parquet b.parquet --on id --time ts --within 1h \\
+          --memory "4 GB" --target "recall >= 0.95"
       tidegate join a.arrow b.arrow --on band:price:-5:5 --time ts \\
           --within "100 rows" --index btree
       tidegate join sent.csv seen.csv paid.csv --on order --time ts \\
@@ -81,7 +85,7 @@ def join(
     streams = arguments.streams_of(len(paths))
     spec = arguments.spec_of(
         on, time, within, memory, policy, split, importance, output_importance, index, lateness,
-        ties, bad_rows, seed, streams, sentinel,
+        ties, bad_rows, seed, streams, sentinel, miniatures, target,
     )  # fmt: skip
     if memory is None and not quiet and (policy, split) != ("auto", "auto"):
         say("tidegate: note: without --memory nothing is forgotten: --policy and --split are idle")
@@ -123,7 +127,7 @@ def _run(
         head = _replayed(engine, tables, output, _logged(progress, writer, engine))
         engine.write_ledger()
     if writer is not None:
-        writer.add(engine.stats(), done=True)
+        writer.add(engine.stats(), _curve(engine), done=True)
     seconds = clock.perf_counter() - began
     stats = engine.stats()
     for sentence in rejected_streams(stats, spec.streams):
@@ -151,9 +155,15 @@ def _logged(progress: Progress, writer: LogWriter | None, engine: JoinEngine) ->
     def advance(done: int, total: int) -> None:
         progress(done, total)
         if writer is not None and writer.is_due():
-            writer.add(engine.stats())
+            writer.add(engine.stats(), _curve(engine))
 
     return advance
+
+
+def _curve(engine: JoinEngine) -> list[dict[str, float]]:
+    """Memory -> recall as far as the join knows it."""
+    asked = engine.spec.target is not None or engine.spec.miniatures is not None
+    return engine.retention_curve() if asked else []
 
 
 def _replayed(
@@ -248,6 +258,17 @@ def _recall(stats: Mapping[str, float]) -> str:
     return said
 
 
+def _target(target: str, stats: Mapping[str, float]) -> str:
+    """Whether the target is met, as a sentence."""
+    memory = f"{stats['target_memory']:,}"
+    if "target_met" not in stats:
+        return f"target: {target}; not reached a decision yet, so with all of the memory, {memory}"
+    if stats["target_met"]:
+        return f"target: {target}, kept with {memory} in the end"
+    missing = stats["target_missing_by"]
+    return f"target: {target}, cannot be met with {memory}: of late it is missed by {missing:.1%}"
+
+
 def _summary(engine: JoinEngine, seconds: float) -> list[str]:
     """What became of the rows, in sentences."""
     stats = engine.stats()
@@ -264,7 +285,9 @@ def _summary(engine: JoinEngine, seconds: float) -> list[str]:
     forgotten = stats["evicted"] + stats["refused"]
     if engine.spec.memory is not None:
         lines.append(f"forgotten to stay inside --memory {engine.spec.memory}: {forgotten:,} rows")
-    if engine.spec.sentinel is not None:
+    if engine.spec.target is not None:
+        lines.append(_target(engine.spec.target, stats))
+    if "sentinel_rows" in stats:
         lines.append(_recall(stats))
     if stats["too_late"]:
         lines.append(f"dropped as too late: {stats['too_late']:,} rows")

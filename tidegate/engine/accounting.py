@@ -6,7 +6,7 @@ Law: rows in = alive + expired + evicted + refused + too late + rejected, in tot
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from tidegate.engine.throttling import throttle_stats
 from tidegate.estimators import frequency
@@ -27,6 +27,7 @@ def stats_of(
     state: State,
     shed: Shed | None,
     sentinel: Sentinel | None,
+    steered: Mapping[str, int | float],
     rows_in: Sequence[int],
     rejected: Sequence[Counter[str]],
     memory_bytes: tuple[int, int],
@@ -58,6 +59,10 @@ def stats_of(
         stats |= sentinel.stats(state)
         stats["memory_rows"] += sentinel.held
         stats["memory_rows_peak"] += sentinel.peak
+    if steered:
+        stats |= steered
+        stats["memory_rows"] += steered["miniature_rows"]
+        stats["memory_rows_peak"] += steered["miniature_rows_peak"]
     for reason, count in sum(rejected, Counter[str]()).items():
         stats[f"rejected_{reason}"] = count
     return stats

@@ -22,7 +22,7 @@ from tidegate.binding.binding import Binding, Encoded
 from tidegate.columns.intake import to_arrow
 from tidegate.columns.storage import declared, empty_table
 from tidegate.compiled.scratch import Scratch, borrowed
-from tidegate.engine import resizing, snapshot, snapshot_checks
+from tidegate.engine import resizing, saved_steering, snapshot, snapshot_checks, steering
 from tidegate.engine.accounting import stats_of
 from tidegate.engine.examples import row_of
 from tidegate.engine.guard import Call, Guard
@@ -32,6 +32,7 @@ from tidegate.engine.running import RunningJoin
 from tidegate.engine.sample_checks import check_sample
 from tidegate.engine.searching import with_search
 from tidegate.engine.snapshot import Saved
+from tidegate.engine.steering import Steering
 from tidegate.engine.throttling import check_cpu, check_fuel, is_fuel
 from tidegate.loss import ledger as ledgers
 from tidegate.loss import saved_sentinel, sentinel
@@ -43,6 +44,8 @@ from tidegate.state import arrays, byte_budget
 from tidegate.windows.arrivals import Arrivals
 
 EXAMPLES_KEPT = 3
+# What an engine keeps when it becomes another.
+_KEPT = ("_guard", "_examples", "_probe", "_ledger", "_miniature", "_steering", "_counts_only")
 
 
 def check_supported(spec: JoinSpec) -> None:
@@ -51,7 +54,8 @@ def check_supported(spec: JoinSpec) -> None:
     if len(spec.streams) > 2 and spec.memory is not None:
         recipes.check_for_many(spec.policy_choice)
     check_cpu(spec)
-    sentinel.check(spec)
+    steering.check(spec)
+    sentinel.check(steering.with_watchers(spec))
     recipes.recipe_of(spec.policy_choice, len(spec.streams))
 
 
@@ -108,6 +112,9 @@ class JoinEngine(RunningJoin):
         self._examples: list[dict[str, Any]] = []
         self._bytes_peak = 0
         self._guard = Guard()
+        watched = steering.with_watchers(spec)
+        if watched.miniatures is not None:
+            self._steering = Steering(watched, type(self))
         for name, schema in by_name(schemas or {}, "schemas").items():
             stream = self._stream(name)
             if not isinstance(schema, pa.Schema):
@@ -117,6 +124,8 @@ class JoinEngine(RunningJoin):
                 )
             self._schemas[stream] = declared(schema, name)
         self._start(Binding(spec, list(self._schemas)))
+        if self._steering is not None:
+            self._steering.open(self._binding)
 
     # --- pushing --------------------------------------------------------------------------
 
@@ -172,25 +181,52 @@ class JoinEngine(RunningJoin):
         self._refuse_bad_rows(given, encoded)
         # All that can be wrong with the input was found; from here on a push is finished, or the
         # engine is not used again.
-        with self._undone_by_failures(call, binding), borrowed() as scratch:
+        with self._undone_by_failures(call, binding):
             call.changes = True
             if binding is not self._binding:
                 self._rebind(binding)
             if fuel is not None:
                 self._set_fuel(fuel)
             if moment is not None:
-                self._set_watermark(moment, self._room(scratch))
+                with borrowed() as scratch:
+                    self._set_watermark(moment, self._room(scratch))
                 self._binding.opened_by(watermark)
+                if self._steering is not None:
+                    self._steering.move(watermark)
+            if self._steering is None:
+                yield from self._take_rows(given, encoded)
+                return
+            for rows, parts, first in self._steering.stretches(given, encoded):
+                if first is not None and self._steering.is_due(first):
+                    self._review(first)
+                self._steering.add(rows, parts)
+                yield from self._take_rows(rows, parts)
+
+    def _take_rows(
+        self, given: Mapping[int, pa.Table], encoded: Mapping[int, Encoded]
+    ) -> Iterator[pa.Table]:
+        with borrowed() as scratch:
             arrivals = self._arrivals(given, encoded, scratch)
             if arrivals is not None:
                 pieces = self._run(arrivals, scratch)
                 # What may still be undone is not given out.
-                yield from list(pieces) if binding.may_raise else pieces
-            self._settle()
-            self._choose_indexes()
-            if self._ledger is not None:
-                self._ledger.end(self._state, self._payloads, self._binding)
-            self._bytes_peak = max(self._bytes_peak, self._bytes_now())
+                yield from list(pieces) if self._binding.may_raise else pieces
+        self._settle()
+        self._choose_indexes()
+        if self._ledger is not None:
+            self._ledger.end(self._state, self._payloads, self._binding)
+        self._bytes_peak = max(self._bytes_peak, self._bytes_now())
+
+    def _review(self, first: int) -> None:
+        """See what is lost, and change the memory if a target asks for it."""
+        assert self._steering is not None
+        assert self._shed is not None
+        glance = self._steering.review(first, self._sentinel, self._state)
+        if self._steering.contract is not None:
+            price = self._steering.price(self._state, self._shed)
+            memory = self._steering.decide(glance, self._in_force, price)
+            if memory is not None:
+                self._resize(self._empty(self.spec, memory))
 
     @contextmanager
     def _undone_by_failures(self, call: Call, binding: Binding) -> Iterator[None]:
@@ -206,7 +242,7 @@ class JoinEngine(RunningJoin):
             if before is not None:
                 self._examples = examples
                 self._become(JoinEngine.restore(before, self.spec))
-                self._report_departures()
+                self._set_reports()
                 if self._ledger is not None:
                     self._ledger.forget_push()
                 call.changes = False
@@ -257,6 +293,8 @@ class JoinEngine(RunningJoin):
         That happens when a stream shows its columns after others were pushed: what is retained is
         written down under the old binding and read back under the new one.
         """
+        if self._steering is not None:
+            self._steering.open(binding)
         if not any(self._rows_in) and not self._state.gate[0].external:
             self._start(binding)  # nothing came so far, so nothing is compiled to read it back
             return
@@ -350,9 +388,36 @@ class JoinEngine(RunningJoin):
         """What became of every row, and what it cost: totals, and per stream as `name_stream`."""
         with self._guard.using():
             return stats_of(
-                self.spec, self._state, self._shed, self._sentinel, self._rows_in, self._rejected,
-                (self._bytes_now(), self._bytes_peak),
+                self.spec, self._state, self._shed, self._sentinel, self._steered(),
+                self._rows_in, self._rejected, (self._bytes_now(), self._bytes_peak),
             )  # fmt: skip
+
+    def _steered(self) -> dict[str, int | float]:
+        if self._steering is None or self._shed is None:
+            return {}
+        price = self._steering.price(self._state, self._shed)
+        return self._steering.stats(self._in_force, price)
+
+    def retention_curve(self) -> list[dict[str, float]]:
+        """Memory in the unit of the budget, and the recall that it would give of late.
+
+        Rows of `memory, recall, importance_recall`, with rising memory, from the miniatures
+        (`JoinSpec(miniatures=0.05)`); none before their first whole window.
+        """
+        with self._guard.using():
+            if self._steering is None or self._shed is None:
+                raise TidegateError(
+                    "this join has no miniatures to tell its retention curve; give its spec "
+                    "miniatures=0.05, or a target"
+                )
+            return self._steering.points(self._steering.price(self._state, self._shed))
+
+    def count_only(self) -> None:
+        """From now on results are counted and not made: pushes return no rows."""
+        if self._sentinel is not None:
+            raise TidegateError("a sentinel reads the results; count them with sentinel=None")
+        self._counts_only = True
+        self._set_reports()
 
     def rejected_examples(self) -> list[dict[str, Any]]:
         """A few rejected rows of each reason."""
@@ -364,7 +429,8 @@ class JoinEngine(RunningJoin):
         """All that the engine remembers, as Arrow IPC: one table of retained rows per stream."""
         with self._guard.using():
             self._write_ledger()
-            return self._dump()
+            steered = None if self._steering is None else saved_steering.dump(self._steering)
+            return self._dump(steered)
 
     def write_ledger(self) -> None:
         """Write the rows that are alive too, so that the ledger is complete as of now.
@@ -378,7 +444,7 @@ class JoinEngine(RunningJoin):
         if self._ledger is not None:
             self._ledger.write_out(self._state, self._payloads, self._binding)
 
-    def _dump(self) -> bytes:
+    def _dump(self, steered: bytes | None = None) -> bytes:
         counted = {
             "rows_in": self._rows_in,
             "rejected": [dict(counter) for counter in self._rejected],
@@ -390,12 +456,15 @@ class JoinEngine(RunningJoin):
             counted["index"] = self._state.lanes.index.tolist()
         if self._ledger is not None:
             counted["ledger"] = self._ledger.saved()
+        if self.spec.target is not None:
+            counted["memory_in_force"] = self._in_force.memory
         watched = (
             None if self._sentinel is None else saved_sentinel.dump(self._sentinel, self._state)
         )
         return snapshot.dump(
-            self.spec, self._state, self._shed, self._schemas, self._payloads, counted, watched
-        )
+            self.spec, self._state, self._shed, self._schemas, self._payloads, counted, watched,
+            steered,
+        )  # fmt: skip
 
     @classmethod
     def restore(
@@ -414,10 +483,14 @@ class JoinEngine(RunningJoin):
         with snapshot_checks.reading():
             saved = snapshot.load(blob, spec)
             engine = cls(saved.spec, saved.schemas)
+            if "memory_in_force" in saved.counted:
+                engine._go_on_under(saved.counted["memory_in_force"])
             engine._refill(saved)
+            if engine._steering is not None:
+                saved_steering.refill(engine._steering, saved.steering, cls)
             if ledger is not None:
                 engine._ledger = ledgers.reopened(ledger, saved.spec, saved.counted.get("ledger"))
-                engine._report_departures()
+                engine._set_reports()
             output = engine._room(Scratch())
             engine._fit_budget(output)
             engine._departures(output)
@@ -457,61 +530,74 @@ class JoinEngine(RunningJoin):
         """
         with self._guard.using() as call:
             spec = resizing.resized_spec(self.spec, memory)
-            if self._ledger is not None:
-                raise TidegateError(
-                    "this engine writes what it loses into a ledger, and its budget cannot change "
-                    "so far; give it no ledger"
-                )
-            if self._sentinel is not None:
-                raise TidegateError(
-                    "this engine has a sentinel, and its budget cannot change so far; give it no "
-                    "sentinel"
-                )
             if spec.memory == self.spec.memory:
                 return
             fresh = self._empty(spec)  # refuses a budget that is too small
-            assert self._shed is not None
-            assert fresh._shed is not None
             call.changes = True
-            crowded = resizing.crowded_by_monitors(self._shed, fresh._shed.curve.watch.limit)
-            if len(crowded):
-                same = self._empty(self.spec)
-                same._refill(resizing.without_monitors(self._saved(), crowded, self._shed))
-                self._become(same)
-            part = 1.0
-            while not self._resized_into(fresh, part):
-                fresh, part = self._empty(spec), part * resizing.TRY_LESS
-            self._become(fresh)
+            self._resize(fresh)
 
-    def _empty(self, spec: JoinSpec) -> JoinEngine:
+    def _resize(self, fresh: JoinEngine) -> None:
+        """Go on under the budget of an empty engine."""
+        assert self._shed is not None
+        assert fresh._shed is not None
+        spec, memory = fresh.spec, fresh._in_force.memory
+        crowded = resizing.crowded_by_monitors(self._shed, fresh._shed.curve.watch.limit)
+        if len(crowded):
+            same = self._empty(self.spec, self._in_force.memory)
+            same._refill(resizing.without_monitors(self._saved(), crowded, self._shed))
+            self._become(same)
+        part = 1.0
+        while not self._resized_into(fresh, part):
+            fresh, part = self._empty(spec, memory), part * resizing.TRY_LESS
+        self._become(fresh)
+        if self._ledger is not None:
+            self._ledger.end(self._state, self._payloads, self._binding)
+
+    def _empty(self, spec: JoinSpec, in_force: Any = None) -> JoinEngine:
         """An engine for the streams of this one."""
         known = zip(spec.streams, self._schemas, strict=True)
-        return JoinEngine(spec, {name: schema for name, schema in known if schema is not None})
+        schemas = {name: schema for name, schema in known if schema is not None}
+        # What steers this engine goes on to steer the other, so that gets nothing of its own.
+        engine = JoinEngine(spec.replace(miniatures=None, target=None), schemas)
+        if self._steering is not None:
+            engine.spec = spec
+            engine._limit(steering.with_watchers(spec))
+            engine._go_on_under(spec.memory if in_force is None else in_force)
+        return engine
+
+    def _go_on_under(self, memory: Any) -> None:
+        """Begin again, empty, under a part of the memory that the target may use."""
+        self._limit(resizing.within(self._in_force, memory))
+        self._start(self._binding)
 
     def _saved(self) -> Saved:
         return snapshot.load(self._dump(), self.spec)
 
     def _become(self, other: JoinEngine) -> None:
-        own = ("_guard", "_examples", "_probe", "_ledger", "_miniature")
-        kept = {name: getattr(self, name) for name in own}
+        kept = {name: getattr(self, name) for name in _KEPT}
         self.__dict__.update(other.__dict__ | kept)
+        self._set_reports()
 
     def _resized_into(self, fresh: JoinEngine, part: float) -> bool:
         """Shed, and fill an empty engine with what is left; False if that exceeds its budget."""
         assert self._shed is not None
         assert fresh._shed is not None
-        spec, by_bytes = fresh.spec, fresh.spec.memory_bytes is not None
+        spec, by_bytes = fresh._own, fresh.spec.memory_bytes is not None
         with borrowed() as scratch:
-            output = self._results.room(scratch)
+            output = self._room(scratch)
             if by_bytes:
                 fixed = resizing.fixed_bytes(fresh._state, fresh._shed, self._shed)
                 resizing.shed_bytes(spec, self._state, self._shed, output, fixed, part)
             else:
                 resizing.shed_tuples(spec, self._state, self._shed, output)
-            fresh._refill(resizing.fitted(self._saved(), spec, fresh._shed))
+            self._departures(output)
+            fresh._refill(resizing.fitted(self._saved(), fresh.spec, fresh._shed))
             fits = not by_bytes or byte_budget.fits(spec, fresh._state, fresh._shed)
             if fits or not fresh._state.pool[0].alive:
+                fresh._ledger = self._ledger
+                fresh._set_reports()
                 fresh._fit_budget(output)
+                fresh._departures(output)
                 return True
         return False
 

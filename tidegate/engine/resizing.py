@@ -1,4 +1,4 @@
-"""An engine goes on with another budget.
+"""An engine goes on with another budget, by a call of `resize` or by its target.
 
 Law: when `resize` returns, the engine retains no more than the new budget allows, and it is what
 an engine under the new budget would restore from its snapshot. A smaller budget sheds at once, by
@@ -19,7 +19,9 @@ from numpy.typing import NDArray
 
 from tidegate.driver import admission
 from tidegate.engine.snapshot import MONITOR, SLOT, UNUSED_KIND, Saved
+from tidegate.engine.snapshot_checks import require
 from tidegate.estimators import frequency, match_rate
+from tidegate.loss import saved_sentinel
 from tidegate.shed.shed_records import Shed
 from tidegate.spec import JoinSpec, TidegateError
 from tidegate.state import arrays, byte_budget, shed_arrays
@@ -37,10 +39,9 @@ def resized_spec(spec: JoinSpec, memory: Any) -> JoinSpec:
             "this join has no budget that could change; give its spec a memory, such as "
             "memory='200 MB'"
         )
-    if spec.sentinel is not None:
+    if spec.target is not None:
         raise TidegateError(
-            f"sentinel {spec.sentinel!r} holds a fixed part of the memory, so the memory cannot "
-            "change so far; give sentinel=None"
+            f"target {spec.target!r} sets the memory of this join while it runs; give target=None"
         )
     if memory is None or isinstance(memory, str) != isinstance(spec.memory, str):
         unit = "tuples, such as 1000" if spec.memory_bytes is None else "bytes, such as '200 MB'"
@@ -51,6 +52,14 @@ def resized_spec(spec: JoinSpec, memory: Any) -> JoinSpec:
             "shares that sum to 1.0, or 'auto'"
         )
     return spec.replace(memory=memory)
+
+
+def within(spec: JoinSpec, memory: Any) -> JoinSpec:
+    """The spec under a memory that a snapshot says was in force."""
+    fitting = spec.replace(memory=memory)
+    most, now = ((s.memory_bytes or s.memory_rows or 0) for s in (spec, fitting))
+    require(type(memory) is type(spec.memory) and 0 < now <= most, "its memory is out of range")
+    return fitting
 
 
 # --- shedding ----------------------------------------------------------------------------
@@ -135,8 +144,10 @@ def fitted(saved: Saved, spec: JoinSpec, shed: Shed) -> Saved:
     if "rare.marks" in learned:
         _cut_log(learned, shed.frequency.log.shape[1], int(saved.records["gate"][0]["clock"]))
         _cut_rare(learned, int(shed.frequency.book[0].most_rare))
+    watched = saved.sentinel
     return saved._replace(
         spec=spec,
+        sentinel=None if watched is None else saved_sentinel.renumbered(watched, slots),
         tables=tables,
         capacity=len(slots),
         unused=np.zeros(0, UNUSED_KIND),

@@ -22,11 +22,13 @@ from tidegate.binding.spec_records import INVERTED
 from tidegate.columns.payload import Payload
 from tidegate.compiled.scratch import Scratch
 from tidegate.driver import admission, arrival, in_order, in_order_many, instant, leaving
+from tidegate.engine import live_miniatures, steering
 from tidegate.engine.indexing import IndexWatch, is_open
 from tidegate.engine.miniature import Miniature
 from tidegate.engine.probes import Probe
 from tidegate.engine.results import Results
 from tidegate.engine.searching import shares_of
+from tidegate.engine.steering import Steering
 from tidegate.engine.throttling import fuel_of
 from tidegate.loss import sentinel
 from tidegate.loss.ledger import Ledger
@@ -63,7 +65,9 @@ class RunningJoin:
         miniature: Miniature | None,
     ) -> None:
         self.spec = spec
-        self._own = sentinel.join_part(spec)  # what the sentinel leaves
+        self._limit(steering.with_watchers(spec))
+        self._counts_only = False
+        self._steering: Steering | None = None
         self._probe = probe
         self._ledger = None if ledger is None else Ledger(ledger, spec)
         self._searches = shares_of(spec)
@@ -73,6 +77,13 @@ class RunningJoin:
         # Which arrays were weighed last, and their bytes.
         self._weighed: tuple[Any, Any, bool] | None = None
         self._arrays_bytes = 0
+
+    def _limit(self, spec: JoinSpec) -> None:
+        """The budget in force is that of `spec`, of which others take a part."""
+        self._in_force = spec
+        watched = steering.with_watchers(self.spec)
+        reserved = 0 if spec.miniatures is None else live_miniatures.room_of(watched)
+        self._own = sentinel.join_part(spec, reserved)
 
     def _start(self, binding: Binding) -> None:
         """An empty join under a binding."""
@@ -90,12 +101,15 @@ class RunningJoin:
         self._shed = shed_of(self._own, binding, self._state, log)
         if self._state.gate[0].by_bytes and self._shed is not None:
             byte_budget.check(self._own, self._state, self._shed)
-        self._sentinel = None if self.spec.sentinel is None else Sentinel(self.spec, self._state)
+        watched = self._in_force.sentinel is not None
+        self._sentinel = Sentinel(self._in_force, self._state) if watched else None
         self._count_arrays()
-        self._report_departures()
+        self._set_reports()
 
-    def _report_departures(self) -> None:
+    def _set_reports(self) -> None:
+        """What the driver writes of departures and results."""
         self._state.gate[0].reports_left = self._ledger is not None
+        self._state.gate[0].only_counts = self._counts_only
 
     def _store(self, schema: pa.Schema) -> Payload:
         """Dead payload costs rows under a budget in bytes; elsewhere moving it costs time."""
@@ -317,7 +331,8 @@ class RunningJoin:
             self._weighed = now
             self._arrays_bytes = arrays.nbytes(self._state) + shed_arrays.nbytes(self._shed)
         watched = 0 if self._sentinel is None else self._sentinel.nbytes
-        return stored + self._arrays_bytes + watched
+        steered = 0 if self._steering is None else self._steering.nbytes
+        return stored + self._arrays_bytes + watched + steered
 
 
 def _largest_set(arrivals: Arrivals) -> int:

@@ -47,6 +47,7 @@ _MAGIC = b"tidegate"
 _FOOTER = struct.Struct("!16sQH8s")
 _UNUSED = b"tidegate_unused_slots"
 _SENTINEL = b"tidegate_sentinel"
+_STEERING = b"tidegate_steering"
 _MEMBERS: dict[str, type[np.generic]] = {  # under a budget
     "priority": np.float64, "basis": np.float64, "born": np.int64, "cost": np.int32,
     "key": np.int32, "monitor": np.int32,
@@ -78,6 +79,7 @@ class Saved(NamedTuple):
     learned: pa.Table | None
     throttle: dict[str, Any] | None  # under a budget of CPU time
     sentinel: bytes | None = None  # as `loss.saved_sentinel` wrote it
+    steering: bytes | None = None  # as `saved_steering` wrote it
 
 
 def _plain(records: Records) -> list[dict[str, Any]]:
@@ -133,6 +135,7 @@ def dump(
     payloads: Sequence[Payload | None],
     counted: dict[str, Any],
     sentinel: bytes | None = None,
+    steering: bytes | None = None,
 ) -> bytes:
     """Write a snapshot."""
     try:
@@ -159,6 +162,8 @@ def dump(
             metadata = {_METADATA: json.dumps(about), _UNUSED: _unused_chain(state).tobytes()}
             if sentinel is not None:
                 metadata[_SENTINEL] = sentinel
+            if steering is not None:
+                metadata[_STEERING] = steering
             table = table.replace_schema_metadata(metadata)
             first = False
         with pa.ipc.new_stream(sink, table.schema) as writer:
@@ -230,6 +235,7 @@ def load(blob: bytes, spec: JoinSpec | None = None) -> Saved:
         learned=learned,
         throttle=about.get("throttle"),
         sentinel=metadata.get(_SENTINEL),
+        steering=metadata.get(_STEERING),
     )
 
 

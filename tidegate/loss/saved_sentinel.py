@@ -32,7 +32,10 @@ def dump(sentinel: Sentinel, state: State) -> bytes:
     for at in range(sentinel.totals[0].size if len(roster) else 0):
         columns[f"total_{at}"] = sentinel.totals.reshape(len(roster), -1)[:, at].copy()
     about = json.dumps(sentinel.numbers())
-    table = pa.table(columns).replace_schema_metadata({_METADATA: about})
+    return _written(pa.table(columns).replace_schema_metadata({_METADATA: about}))
+
+
+def _written(table: pa.Table) -> bytes:
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, table.schema) as writer:
         writer.write_table(table)
@@ -50,6 +53,14 @@ def _slots(
         found = positions_of(state.slots.row[line], address[own])
         slots[own] = np.where(found >= 0, line[found] if len(line) else NOWHERE, NOWHERE)
     return slots
+
+
+def renumbered(blob: bytes, slots: NDArray[np.int64]) -> bytes:
+    """The same where slot n of `slots` is now called n; other slots are empty."""
+    table = pa.ipc.open_stream(pa.BufferReader(blob)).read_all()
+    found = positions_of(slots, table.column("slot").to_numpy())
+    at = table.schema.get_field_index("slot")
+    return _written(table.set_column(at, "slot", pa.array(np.where(found >= 0, found, NOWHERE))))
 
 
 def refill(sentinel: Sentinel, blob: bytes | None, state: State) -> None:

@@ -83,20 +83,20 @@ def witnesses_of(spec: JoinSpec) -> int:
     return int(spec.sentinel * (spec.memory_rows or 0))
 
 
-def _left(spec: JoinSpec) -> int:
+def _left(spec: JoinSpec, reserved: int = 0) -> int:
     """What of the budget is left for the join."""
     if spec.memory_bytes is not None:
-        return spec.memory_bytes - int((spec.sentinel or 0.0) * spec.memory_bytes)
-    return (spec.memory_rows or 0) - witnesses_of(spec)
+        return spec.memory_bytes - int((spec.sentinel or 0.0) * spec.memory_bytes) - reserved
+    return (spec.memory_rows or 0) - witnesses_of(spec) - reserved
 
 
-def join_part(spec: JoinSpec) -> JoinSpec:
-    """The join with what the sentinel leaves of its budget."""
-    if spec.sentinel is None:
+def join_part(spec: JoinSpec, reserved: int = 0) -> JoinSpec:
+    """The join with what its sentinel leaves of its budget; `reserved` is left for others."""
+    if spec.sentinel is None and not reserved:
         return spec
-    left = _left(spec)
+    left = _left(spec, reserved)
     memory: Any = left if spec.memory_bytes is None else f"{left} B"
-    return spec.replace(memory=memory, sentinel=None)
+    return spec.unwatched().replace(memory=memory)
 
 
 class Sentinel:
@@ -133,7 +133,7 @@ class Sentinel:
     def watch(self, arrivals: Arrivals, state: State, ends: Sequence[int]) -> None:
         """Take the arrivals of a push; `ends` are the addresses that the next rows would get."""
         record, gate = self._record[0], state.gate[0]
-        self._was_blind = self._is_blind(state)
+        self._was_blind = self.is_blind(state)
         record.clock, record.watermark, record.external = gate.clock, gate.watermark, gate.external
         self._start_push(arrivals)
         most, old = int(record.most), len(self.roster)
@@ -217,7 +217,8 @@ class Sentinel:
         for name in ("_arrivals", "_alive", "_changes", "_places", "_who", "_turns", "_base"):
             delattr(self, name)
 
-    def _is_blind(self, state: State) -> bool:
+    def is_blind(self, state: State) -> bool:
+        """Are tuples retained that came before it watched?"""
         return self._blind_until > _LONG_AGO and (int(state.gate[0].watermark) <= self._blind_until)
 
     def _end_stretch(self, state: State) -> None:
@@ -303,6 +304,11 @@ class Sentinel:
         return int(self._record[0].most)
 
     @property
+    def rate(self) -> float:
+        """The share of tuples that are taken into the sample."""
+        return float(self._record[0].rate)
+
+    @property
     def held(self) -> int:
         """Tuples held."""
         return len(self.roster)
@@ -323,6 +329,11 @@ class Sentinel:
         taken = self._record[0].taken
         return np.array([float(gate.results), float(gate.importance_out), float(taken)])
 
+    @property
+    def results(self) -> NDArray[np.float64]:
+        """Of the whole run [(results, importance), (all there are, those given out)]."""
+        return self._sums()[_WHOLE][:, :2]
+
     def _sums(self) -> NDArray[np.float64]:
         return self._finished + _moments(self.totals, self.roster.rate)
 
@@ -332,7 +343,7 @@ class Sentinel:
             "sentinel_rows": self.held,
             "sentinel_rate": float(self._record[0].rate),
         }
-        if self._is_blind(state):
+        if self.is_blind(state):
             return known
         counted = self._counted(state) - self._begun[_WHOLE]
         known[interval.TAKEN] = int(counted[2])

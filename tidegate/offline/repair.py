@@ -58,7 +58,7 @@ class Repair:
 
     def results(self, progress: Progress | None = None) -> Iterator[pa.Table]:
         """The lost results in pieces; the first has no rows and the columns of all."""
-        exact = self.spec.replace(memory=None, split="auto", policy="auto", sentinel=None)
+        exact = self.spec.unwatched().replace(memory=None, split="auto", policy="auto")
         total, done = sum(self.rows.values()), 0
         for part in self._parts:
             tables = {name: part(name, None) for name in self.spec.streams}

@@ -20,8 +20,8 @@ import pyarrow as pa
 
 from tidegate.binding.result_schema import bind
 from tidegate.engine import JoinEngine
-from tidegate.estimators.hashes import marks_of
-from tidegate.spec import Equal, JoinSpec, Theta, TidegateError
+from tidegate.engine.live_miniatures import drawn, read_columns
+from tidegate.spec import Equal, JoinSpec, TidegateError
 
 MOST_TUPLES = 2048
 # The memories that are tried, as parts of what the windows hold.
@@ -61,8 +61,8 @@ class RecallProfile:
 
     def __init__(self, spec: JoinSpec, schemas: Mapping[str, pa.Schema]) -> None:
         check_profiled(spec)
-        self._spec = spec.replace(cpu=None, sentinel=None)  # what memory alone decides
-        self._columns = [_read_columns(spec, stream) for stream in range(len(spec.streams))]
+        self._spec = spec.unwatched().replace(cpu=None)  # what memory alone decides
+        self._columns = [read_columns(spec, stream) for stream in range(len(spec.streams))]
         self._schemas = {
             name: pa.schema([schemas[name].field(column) for column in columns])
             for name, columns in zip(spec.streams, self._columns, strict=True)
@@ -96,8 +96,8 @@ class RecallProfile:
         rows = table.select(self._columns[stream])
         if not self._halvings:
             return rows
-        marks = marks_of(self._binding.encode(stream, rows).code)
-        return rows.filter(pa.array(marks < (1 << 32 - self._halvings)))
+        chance = drawn(self._binding.encode(stream, rows).code, self._spec.seed)
+        return rows.filter(pa.array(chance < 2.0**-self._halvings))
 
     def _fit(self) -> None:
         """Let the memories that are tried follow the windows."""
@@ -134,17 +134,6 @@ class RecallProfile:
         recall = np.minimum(1.0, np.maximum.accumulate(self._found[1:] / whole))
         tried = [max(1, round(part * window)) * scale for part in PARTS]
         return [(0, 0.0), *zip(tried, recall.tolist(), strict=True), (window * scale, 1.0)]
-
-
-def _read_columns(spec: JoinSpec, stream: int) -> list[str]:
-    """The columns of a stream that the join reads, each once."""
-    names = [spec.time_columns[stream]]
-    if spec.importance_columns is not None:
-        names.append(spec.importance_columns[stream])
-    for predicate in spec.predicates:
-        columns = predicate.columns[stream]
-        names += columns if isinstance(predicate, Theta) else [str(columns)]
-    return list(dict.fromkeys(names))
 
 
 def _worth_of(engine: JoinEngine, tables: Mapping[str, pa.Table], watermark: Any) -> float:

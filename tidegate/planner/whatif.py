@@ -99,7 +99,7 @@ def whatif(
         The whole of each stream, by name; pyarrow, pandas, polars or batch DataFrames of Spark,
         of which only what stands for all comes to this machine.
     spec
-        What to join. Its own memory and policy play no role; its split does.
+        What to join. Its own memory, target and policy play no role; its split does.
     memory
         Budgets in tuples; by default nine shares of what the exact join holds.
     policies
@@ -131,7 +131,7 @@ def whatif(
     chosen = _chosen_policies(policies, spec)
     budgets = None if memory is None else _budgets(memory)
     _check_streams(streams, spec)
-    spec = spec.replace(cpu=None)
+    spec = spec.unwatched().replace(cpu=None)
     study = Study.of(streams, spec, sample, objective)
     budgets = budgets or study.default_budgets(SHARES)
     count = _Counter(progress, len(chosen) * len(budgets))

@@ -138,6 +138,12 @@ def _check_budget(inputs: Inputs, routing: Routing) -> None:
     layout = routing.layout(int(partitions or "200"))
     for sentence in layout.warnings(inputs.spec):
         LOG.warning("%s", sentence)
+    watched = inputs.spec
+    if watched.target is not None or watched.miniatures is not None:
+        raise TidegateError(
+            "target and miniatures work outside Spark so far, where one engine sees all keys; give "
+            "a memory, and sentinel=0.02 to see the recall"
+        )
     smallest = bucket_spec(inputs.spec, layout.buckets - 1, layout.buckets)
     if inputs.spec.sentinel is not None:
         check_supported(smallest)

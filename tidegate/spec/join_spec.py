@@ -48,6 +48,7 @@ from tidegate.spec.predicates import (
     resolve_terms,
     theta,
 )
+from tidegate.spec.target import Target, read_target
 from tidegate.spec.units import (
     Rows,
     Window,
@@ -133,6 +134,14 @@ class JoinSpec(ComparedByMeaning):
         None, or the share of `memory` that a sample of tuples gets which is never shed (0.02 is
         usual): `stats()` then says the recall of the join while it runs, with an interval. For two
         streams, equal columns and time windows.
+    miniatures
+        None, or the share of `memory` for small copies of the join over a sample of its keys, each
+        with a part of the memory: `retention_curve()` then says which recall other memories would
+        give. For equal columns and time windows.
+    target
+        None, or the share of the results to keep, such as "recall >= 0.95" or "importance >= 0.9":
+        the join then uses the least memory that keeps it, and `memory` at most. Takes a sentinel
+        and miniatures, 0.02 and 0.05 of the memory in use unless they are given.
     lateness
         How far behind the clock a tuple may come and still be joined, **inclusive**; a duration
         or an integer, as `within`; 0 fits both.
@@ -170,6 +179,8 @@ class JoinSpec(ComparedByMeaning):
     index: str | Mapping[str, str] = "auto"
     cpu: Cpu | None = None
     sentinel: float | None = None
+    miniatures: float | None = None
+    target: str | None = None
     lateness: Any = 0
     ties: Ties = "arrival"
     bad_rows: BadRows = "count"
@@ -182,11 +193,13 @@ class JoinSpec(ComparedByMeaning):
             raise SpecError(f"cpu {self.cpu!r} is not a CPU budget; give None or tidegate.Cpu(...)")
         if self.cpu is not None:
             self.cpu.search_of(self.streams)
-        if self.sentinel is not None and not 0 < require_number(self.sentinel, "sentinel") <= 0.5:
-            raise SpecError(
-                f"sentinel {self.sentinel!r} is not a share of the memory; give more than 0 and at "
-                "most 0.5, such as 0.02, or None"
-            )
+        for name in ("sentinel", "miniatures"):
+            share = getattr(self, name)
+            if share is not None and not 0 < require_number(share, name) <= 0.5:
+                raise SpecError(
+                    f"{name} {share!r} is not a share of the memory; give more than 0 and at most "
+                    "0.5, such as 0.02, or None"
+                )
         for field, known in _LITERALS.items():
             require_name(getattr(self, field), known, field)
         if not 0 <= require_integer(self.seed, "seed") < 2**63:
@@ -272,10 +285,19 @@ class JoinSpec(ComparedByMeaning):
         """The policy as a name with parameters; a given curve without a bucket gets its own."""
         return with_bucket(choose_policy(self.policy), self.streams, self.windows)
 
+    @cached_property
+    def target_share(self) -> Target | None:
+        """The target in normal form, None where there is none."""
+        return None if self.target is None else read_target(self.target)
+
     def replace(self, **changes: Any) -> JoinSpec:
         """Return a copy with some fields changed, validated again."""
         refuse_unknown(changes, field_names(self), "JoinSpec")
         return dataclasses.replace(self, **changes)
+
+    def unwatched(self) -> JoinSpec:
+        """The same join without all that measures what it loses."""
+        return self.replace(sentinel=None, miniatures=None, target=None)
 
     def to_json(self) -> str:
         """Write the spec as JSON text, as the user wrote it."""
@@ -321,7 +343,8 @@ class JoinSpec(ComparedByMeaning):
             self.streams, self.predicates, self.time_columns, self.windows, self.lateness_window,
             self.memory_rows, self.memory_bytes, named_split, self.split_rows, self.split_shares,
             self.policy_choice, self.importance_columns, self.output_importance, self.index_kinds,
-            self.cpu, self.sentinel, self.ties, self.bad_rows, self.seed,
+            self.cpu, self.sentinel, self.miniatures, self.target_share, self.ties, self.bad_rows,
+            self.seed,
         )  # fmt: skip
 
     def _meaning(self) -> tuple[Any, ...]:

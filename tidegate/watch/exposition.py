@@ -13,6 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 GAUGES = (
     "alive", "memory_rows", "memory_bytes", "memory_budget", "state_bytes", "state_pushes",
     "recall", "importance_recall", "sentinel", "cpu_fraction", "skipped_results_estimate",
+    "target", "miniature_rows", "miniature_share",
 )  # fmt: skip
 PEAKS = ("memory_rows_peak", "memory_bytes_peak")
 
@@ -67,6 +68,14 @@ LOSS_HELP = {
     "sentinel_rows": "Tuples in the sample of the sentinel.",
     "sentinel_rate": "Share of the tuples that the sentinel takes into its sample.",
     "cpu_fraction": "Share of the comparisons that the CPU budget allows.",
+    "miniature_rows": "Tuples in the miniatures.",
+    "miniature_rows_peak": "The most tuples that were ever in the miniatures.",
+    "miniature_share": "Share of the tuples that the miniatures take.",
+    "target": "The recall that is to be kept.",
+    "target_recall": "The recall under the memory in force, from miniatures and sentinel.",
+    "target_memory": "Tuples or bytes that the join may hold now, to keep its target.",
+    "target_met": "1 if the target can be met with the memory that is allowed, else 0.",
+    "target_missing_by": "By how much the recall misses the target under all of the memory.",
 }
 # Those that every join has, whatever its streams are called and whatever came.
 CPU = ("skipped_comparisons", "skipped_results_estimate", "cpu_fraction")  # under a CPU budget

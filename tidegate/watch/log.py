@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -45,10 +45,17 @@ class LogWriter:
         """Has enough time passed since the last reading?"""
         return time.monotonic() - self._said >= SECONDS_BETWEEN_LINES
 
-    def add(self, stats: Mapping[str, float], done: bool = False) -> None:
-        """Write the numbers of now."""
+    def add(
+        self,
+        stats: Mapping[str, float],
+        curve: Sequence[Mapping[str, float]] = (),
+        done: bool = False,
+    ) -> None:
+        """Write the numbers of now, and the retention curve where it is known."""
         self._said = time.monotonic()
-        self._write({"seconds": time.time(), "stats": dict(stats), "done": done})
+        self._write(
+            {"seconds": time.time(), "stats": dict(stats), "curve": list(curve), "done": done}
+        )
         if done:
             self._file.close()
 
@@ -76,7 +83,9 @@ class LogReader:
             if lines and not self._head:
                 head = lines.pop(0)
                 self._head = {name: head[name] for name in _HEAD}
-            self._waiting += [{n: line[n] for n in ("seconds", "stats", "done")} for line in lines]
+            for line in lines:
+                known = {name: line[name] for name in ("seconds", "stats", "done")}
+                self._waiting.append({**known, "curve": line.get("curve", ())})
         except (ValueError, KeyError, TypeError) as error:
             raise TidegateError(
                 f"'{self._path}' is not the log of tidegate join --log ({error})"

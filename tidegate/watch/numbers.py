@@ -28,12 +28,13 @@ class Reading:
     streams: Sequence[str] = ()
     hot_keys: Sequence[tuple[str, float]] = ()  # with their share of the rows
     warnings: Sequence[str] = ()
+    curve: Sequence[Mapping[str, Any]] = ()  # memory -> recall, where the join knows it
     done: bool = False
 
 
 @dataclass
 class History:
-    """Readings over time, bounded; `curve` is memory -> recall for some policies, if known."""
+    """Readings over time, bounded; `curve` is memory -> recall, if known and the join has none."""
 
     read: Callable[[], Reading | None]
     curve: Sequence[Mapping[str, Any]] = ()
@@ -80,8 +81,16 @@ class History:
             ],
             "hot_keys": [[key, share] for key, share in last.hot_keys],
             "warnings": list(last.warnings),
-            "curve": [dict(row) for row in self.curve],
+            "curve": [dict(row) for row in last.curve or self.curve],
+            "mark": self._mark(last),
         }
+
+    @staticmethod
+    def _mark(last: Reading) -> float | None:
+        """The budget of now on the curve; a recorded curve is in tuples."""
+        if last.in_bytes and not last.curve:
+            return None
+        return _number(last.stats.get("target_memory", last.budget))
 
 
 def _sample(reading: Reading, before: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
