@@ -203,7 +203,7 @@ def _lacking(total: Mapping[str, NDArray[np.float64]], beside: Any) -> NDArray[n
     if beside is None:
         return np.full(len(own), own.sum())
     _, place = np.unique(beside, return_inverse=True)
-    by_stretch: NDArray[np.float64] = np.bincount(place, weights=own)
+    by_stretch = np.bincount(place, weights=own).astype(np.float64, copy=False)
     return by_stretch[place]
 
 
