@@ -38,3 +38,11 @@ def test_what_is_no_spec_is_refused(face: str, spec: Any) -> None:
 def test_a_ledger_is_a_folder() -> None:
     with pytest.raises(tg.TidegateError, match=r"^ledger is int; give the path of a folder$"):
         tg.JoinEngine(SPEC, ledger=5)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("watched", [{"sentinel": 0.02}, {"target": "recall >= 0.9"}])
+def test_what_watches_a_join_is_no_part_of_what_could_have_been(watched: dict[str, Any]) -> None:
+    spec = tg.JoinSpec(on="k", time="t", within=1, memory=20_000, **watched)
+    streams = {"left": TABLE, "right": TABLE}
+    assert tg.optimum(streams, spec).size == 1
+    assert tg.regret(streams, spec).policy["size"] == 1

@@ -100,3 +100,32 @@ def test_the_optimum_is_of_two_streams() -> None:
     for ask in (tg.optimum, tg.regret):
         with pytest.raises(tg.TidegateError, match="the optimum is known for two"):
             ask(tables, spec)
+
+
+def test_whatif_takes_more_than_two_files(
+    files: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    said = answer(
+        capsys, "whatif", *files[:3], "--on", "key", "--time", "ts", "--within", "9",
+        "--memory", "5,40", "--policies", "recent", "--json", "--quiet",
+    )  # fmt: skip
+    streams = {name: TABLES[name] for name in names_of(3)}
+    spec = tg.JoinSpec(on="key", time="ts", within=9, streams=names_of(3))
+    assert said["curve"] == tg.whatif(streams, spec, [5, 40], ["recent"]).curve
+
+
+def test_the_optimum_is_for_two_files(files: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["--on", "key", "--time", "ts", "--within", "9", "--memory", "5"]
+    assert run(["optimum", *files[:3], *words]) == 2
+    assert "the optimum is known for two" in capsys.readouterr().err
+
+
+def test_a_cpu_budget(files: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    said = answer(
+        capsys, "join", *files[:2], "--on", "key", "--time", "ts", "--within", "9",
+        "--comparisons-per-second", "0.5", "--json",
+    )["stats"]  # fmt: skip
+    streams = {"left": TABLES["s1"], "right": TABLES["s2"]}
+    spec = tg.JoinSpec(on="key", time="ts", within=9, cpu=tg.Cpu(0.5))
+    assert said == tg.join(streams, spec).stats
+    assert said["skipped_comparisons"] > 0

@@ -13,7 +13,7 @@ from typing import Annotated, Any
 
 import typer
 
-from tidegate.spec import JoinSpec, SpecError, band, inner_product, overlap, rows
+from tidegate.spec import Cpu, JoinSpec, SpecError, band, inner_product, overlap, rows
 
 STREAMS = ("left", "right")
 
@@ -98,6 +98,14 @@ Sentinel = Annotated[
         "--sentinel",
         metavar="SHARE",
         help="Share of the memory for a sample that tells the recall, such as 0.02.",
+    ),
+]
+Comparisons = Annotated[
+    float | None,
+    typer.Option(
+        "--comparisons-per-second",
+        metavar="N",
+        help="CPU budget: comparisons per second of event time (per unit of integer times).",
     ),
 ]
 Target = Annotated[
@@ -251,7 +259,7 @@ def spec_of(
     on: list[str], time: str, within: str, memory: str | None, policy: str, split_text: str,
     importance: str | None, output_importance: str, index: str, lateness: str, ties: str,
     bad_rows: str, seed: int, streams: tuple[str, ...] = STREAMS, sentinel: float | None = None,
-    miniatures: float | None = None, target: str | None = None,
+    miniatures: float | None = None, target: str | None = None, comparisons: float | None = None,
 ) -> JoinSpec:  # fmt: skip
     """The spec that the options of a command ask for; what each may be, the spec checks."""
     return JoinSpec(
@@ -265,6 +273,7 @@ def spec_of(
         importance=None if importance is None else by_stream("--importance", importance, streams),
         output_importance=output_importance,  # type: ignore[arg-type]
         index=by_stream("--index", index, streams),
+        cpu=None if comparisons is None else Cpu(comparisons),
         sentinel=sentinel,
         miniatures=miniatures,
         target=target,

@@ -50,6 +50,7 @@ def join(
     output_importance: arguments.OutputImportance = "min",
     index: arguments.Index = "auto",
     target: arguments.Target = None,
+    comparisons_per_second: arguments.Comparisons = None,
     sentinel: arguments.Sentinel = None,
     miniatures: arguments.Miniatures = None,
     lateness: arguments.Lateness = "0",
@@ -76,6 +77,8 @@ def join(
           --memory 1000 --policy simp --importance price --json
       tidegate join a.parquet b.parquet --on id --time ts --within 1h \\
           --memory "4 GB" --target "recall >= 0.95"
+      tidegate join a.parquet b.parquet --on id --time ts --within 1h \\
+          --comparisons-per-second 50000
       tidegate join a.arrow b.arrow --on band:price:-5:5 --time ts \\
           --within "100 rows" --index btree
       tidegate join sent.csv seen.csv paid.csv --on order --time ts \\
@@ -86,6 +89,7 @@ def join(
     spec = arguments.spec_of(
         on, time, within, memory, policy, split, importance, output_importance, index, lateness,
         ties, bad_rows, seed, streams, sentinel, miniatures, target,
+        comparisons_per_second,
     )  # fmt: skip
     if memory is None and not quiet and (policy, split) != ("auto", "auto"):
         say("tidegate: note: without --memory nothing is forgotten: --policy and --split are idle")
@@ -269,6 +273,14 @@ def _target(target: str, stats: Mapping[str, float]) -> str:
     return f"target: {target}, cannot be met with {memory}: of late it is missed by {missing:.1%}"
 
 
+def _compared(stats: Mapping[str, float]) -> str:
+    """What a CPU budget left out, as a sentence."""
+    said = f"comparisons: {stats['comparisons']:,} made, {stats['skipped_comparisons']:,} left out"
+    if "skipped_results_estimate" in stats:
+        said += f" (about {stats['skipped_results_estimate']:,.0f} results)"
+    return said
+
+
 def _summary(engine: JoinEngine, seconds: float) -> list[str]:
     """What became of the rows, in sentences."""
     stats = engine.stats()
@@ -285,6 +297,8 @@ def _summary(engine: JoinEngine, seconds: float) -> list[str]:
     forgotten = stats["evicted"] + stats["refused"]
     if engine.spec.memory is not None:
         lines.append(f"forgotten to stay inside --memory {engine.spec.memory}: {forgotten:,} rows")
+    if engine.spec.cpu is not None:
+        lines.append(_compared(stats))
     if engine.spec.target is not None:
         lines.append(_target(engine.spec.target, stats))
     if "sentinel_rows" in stats:

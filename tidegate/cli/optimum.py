@@ -36,6 +36,7 @@ def optimum(
     on: arguments.On,
     time: arguments.Time,
     within: arguments.Within,
+    more: arguments.More = None,
     memory: arguments.Memory = None,
     policy: arguments.PolicyName = "auto",
     split: arguments.Split = "auto",
@@ -63,16 +64,18 @@ def optimum(
       tidegate optimum a.csv b.csv --on k --time ts --within 600 \\
           --memory 1000 --policy simp --importance price --json
     """
+    files_given = (left, right, *(more or ()))
+    streams = arguments.streams_of(len(files_given))
     spec = arguments.spec_of(
         on, time, within, memory, policy, split, importance, output_importance, index, lateness,
-        ties, bad_rows, seed,
+        ties, bad_rows, seed, streams,
     )  # fmt: skip
     if memory is None and not quiet:
         say("tidegate: note: without --memory nothing is forgotten: the optimum is the exact join")
     from tidegate.cli import files
     from tidegate.offline.regret import regret
 
-    paths = dict(zip(arguments.STREAMS, (left, right), strict=True))
+    paths = dict(zip(streams, files_given, strict=True))
     tables = files.typed({name: files.read(path) for name, path in paths.items()}, spec)
     began = clock.perf_counter()
     found = regret(

@@ -48,6 +48,7 @@ def whatif(
     on: arguments.On,
     time: arguments.Time,
     within: arguments.Within,
+    more: arguments.More = None,
     memory: Memories = None,
     policies: Policies = None,
     split: arguments.Split = "auto",
@@ -67,7 +68,7 @@ def whatif(
 ) -> None:
     """Say how much memory is needed for 90, 95 and 99 % of the result, and with which policy.
 
-    Two recorded files are replayed under many budgets and policies. Of long ones about 400,000 rows
+    Recorded files are replayed under many budgets and policies. Of long ones about 400,000 rows
     stand for all, and the numbers then have intervals.
 
     \b
@@ -77,15 +78,17 @@ def whatif(
       tidegate whatif a.csv b.csv --on k --time ts --within 600 \\
           --memory 1000,2000,5000 --policies prob,value --chart curves.html
     """
+    files_given = (left, right, *(more or ()))
+    streams = arguments.streams_of(len(files_given))
     spec = arguments.spec_of(
         on, time, within, None, "auto", split, importance, output_importance, index, lateness,
-        ties, bad_rows, seed,
+        ties, bad_rows, seed, streams,
     )  # fmt: skip
     chart_file.check(chart)
     from tidegate.cli import files
     from tidegate.planner.whatif import whatif as ask
 
-    paths = dict(zip(arguments.STREAMS, (left, right), strict=True))
+    paths = dict(zip(streams, files_given, strict=True))
     tables = files.typed({name: files.read(path) for name, path in paths.items()}, spec)
     began = clock.perf_counter()
     with progress_of("replaying", quiet, "replays") as progress:

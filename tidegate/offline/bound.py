@@ -51,6 +51,7 @@ def upper_bound(
     >>> round(upper_bound({"left": left, "right": right}, spec), 3)
     1.0
     """
+    spec = spec.unwatched()
     if len(spec.streams) > 2:
         return _exact(streams, spec, objective)
     instance = instance_of(streams, spec, objective)

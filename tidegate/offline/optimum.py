@@ -91,6 +91,7 @@ def optimum(
     """
     check_spec(spec)
     by_name(streams, "optimum")
+    spec = spec.unwatched()
     require_name(objective, OBJECTIVES, "objective")
     require_name(method, METHODS, "method")
     instance = instance_of(streams, spec, objective, weights, progress)

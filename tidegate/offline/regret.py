@@ -129,6 +129,7 @@ def regret(
     """
     check_spec(spec)
     by_name(streams, "regret")
+    spec = spec.unwatched()
     require_name(objective, OBJECTIVES, "objective")
     require_name(method, METHODS, "method")
     if sample is not None:

@@ -127,6 +127,7 @@ def whatif(
     """
     check_spec(spec)
     by_name(streams, "whatif")
+    spec = spec.unwatched()
     require_name(objective, OBJECTIVES, "objective")
     chosen = _chosen_policies(policies, spec)
     budgets = None if memory is None else _budgets(memory)
