@@ -197,6 +197,15 @@ def test_rows_that_leave_from_the_front_never_move() -> None:
         model.check()
 
 
+def test_dead_rows_at_the_front_excuse_no_others() -> None:
+    """In one push of long rows most have left when it ends, and half of the last ones."""
+    model = Model(pa.schema({"b": pa.binary()}))
+    model.push(pa.table({"b": [bytes(100 * (row % 40)) for row in range(400)]}))
+    model.settle(np.arange(380, 400, 2))
+    model.check()
+    assert model.payload.nbytes <= 9 / 8 * model.least_bytes() + PER_COLUMN
+
+
 def test_a_forgotten_push_leaves_nothing_behind() -> None:
     schema = pa.schema({"c": pa.dictionary(pa.int8(), pa.string())})
     model = Model(schema)

@@ -203,7 +203,7 @@ def test_what_either_budget_lost_is_counted_apart() -> None:
     """Memory loses tuples, and the same ones with a CPU budget; that loses comparisons."""
     tables = pair((3.5, 12.5), (30, 30))
     memory = {"memory": 400, "policy": "recent", "split": "even"}
-    throttled = engine_of(0.2, 30).spec.replace(**memory)
+    throttled = engine_of(0.05, 30).spec.replace(**memory)
     both, alone = (tg.join(tables, spec).stats for spec in (throttled, throttled.replace(cpu=None)))
     for name in ("evicted", "refused", "expired", "alive"):
         assert both[name] == alone[name]

@@ -79,7 +79,7 @@ class Settling:
             return self._in_line(segments, front, alive_rows, (0, 0.0))
         # Half of what may be dead for those at the front, half for those among the alive.
         halved = replace(self, slack=self.slack / 2, spare=self.spare / 2)
-        if halved._too_many(segments, among, known_dead):
+        if halved._too_many(segments, front, among, known_dead):
             return self._looked_at(segments, alive())
         return halved._in_line(segments, front, alive_rows, known_dead)
 
@@ -87,13 +87,13 @@ class Settling:
         return self.slack * alive_bytes + self.spare
 
     def _too_many(
-        self, segments: Sequence[Segment], among: int, known_dead: tuple[int, float]
+        self, segments: Sequence[Segment], front: int, among: int, known_dead: tuple[int, float]
     ) -> bool:
-        """Can the dead among the alive take more than they may?"""
+        """Can the dead among the alive, behind those at the front, take more than they may?"""
         rows, known = known_dead
         largest = self.row_size or max(segment.largest_row for segment in segments)
         dead = known + max(0, among - rows) * largest
-        total = sum(segment.nbytes for segment in segments)
+        total = sum(segment.nbytes for segment in segments) - segments[0].size_of_first(front)
         return dead > self._allowed(max(0.0, total - dead))
 
     # --- without knowing who is alive -----------------------------------------------------

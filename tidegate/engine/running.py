@@ -100,11 +100,18 @@ class RunningJoin:
         log = None if self._miniature is None else self._miniature.log
         self._shed = shed_of(self._own, binding, self._state, log)
         if self._state.gate[0].by_bytes and self._shed is not None:
-            byte_budget.check(self._own, self._state, self._shed)
+            byte_budget.check(self._own, self._state, self._shed, self._held_under)
         watched = self._in_force.sentinel is not None
         self._sentinel = Sentinel(self._in_force, self._state) if watched else None
         self._count_arrays()
         self._set_reports()
+
+    def _held_under(self, spec: JoinSpec) -> int:
+        """Bytes of all arrays of this join, empty, under another budget."""
+        state = state_of(spec, self._binding)
+        shed = shed_of(spec, self._binding, state)
+        assert shed is not None
+        return byte_budget.held(state, shed)
 
     def _set_reports(self) -> None:
         """What the driver writes of departures and results."""

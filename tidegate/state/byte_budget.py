@@ -10,6 +10,8 @@ What the store of the payload may hold beyond the rows that are alive is part of
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -49,19 +51,25 @@ def fits(spec: JoinSpec, state: State, shed: Shed) -> bool:
     return held(state, shed) + int(state.accounts.used.sum()) <= spec.memory_bytes
 
 
-def check(spec: JoinSpec, state: State, shed: Shed) -> None:
-    """Refuse a budget that is too small for anything."""
+def check(spec: JoinSpec, state: State, shed: Shed, held_under: Callable[[JoinSpec], int]) -> None:
+    """Refuse a budget that is too small for anything, and name the smallest that works.
+
+    `held_under` gives the bytes of all arrays of the empty join under another budget.
+    """
     assert spec.memory_bytes is not None
-    least = held(state, shed) + 64 * _FEWEST_ROWS
-    if spec.memory_bytes < least:
-        # A larger budget gives a larger share of itself to the log of keys.
-        fixed = least - shed_arrays.log_bytes(spec)
-        needed = -(-fixed * 8 // 7 // 1000) + 1
-        raise TidegateError(
-            f"memory {spec.memory!r} is too small for policy {spec.policy_choice.name!r}: what it "
-            f"learns takes most of that; give at least '{needed} KB', or a policy that learns "
-            "less, such as 'random'"
-        )
+    least = 64 * _FEWEST_ROWS
+    if held(state, shed) + least <= spec.memory_bytes:
+        return
+    kilobytes, needed = 0, 1
+    while needed > kilobytes:  # a larger budget gives more to what it learns
+        kilobytes = needed
+        arrays_then = held_under(spec.replace(memory=f"{kilobytes} KB"))
+        needed = -(-(arrays_then + least) // 1000)
+    raise TidegateError(
+        f"memory {spec.memory!r} is too small for policy {spec.policy_choice.name!r}: what it "
+        f"learns takes most of that; give at least '{kilobytes} KB', or a policy that learns "
+        "less, such as 'random'"
+    )
 
 
 def larger_capacity(spec: JoinSpec, state: State, shed: Shed) -> int | None:

@@ -237,11 +237,6 @@ def most_rare(spec: JoinSpec) -> int:
     return max(2 * len(spec.streams) * log_lines(spec), rows, rare_keys.FIRST)
 
 
-def log_bytes(spec: JoinSpec) -> int:
-    """At most so many bytes go to the log of a budget in bytes, and to the keys for it."""
-    return log_lines(spec) * _BYTES_PER_LINE
-
-
 # --- age curves --------------------------------------------------------------------------
 
 
