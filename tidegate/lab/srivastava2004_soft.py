@@ -69,8 +69,8 @@ _TIE = "in theory the two errors are equal at 10 % memory (0.135 and 0.134): see
 _WHY = (
     "At 10 % memory theory has a tie, and a few moments at which the true average comes near 0 "
     "decide who is ahead: seeds differ. On average over ten seeds UNIFORM is behind in all three "
-    "ways, so a hard budget alone is not the reason. A likely one, not tested here: it does not know "
-    "how many results each single tuple will have, and misses those beyond the mean."
+    "ways, so a hard budget alone is not the reason. A likely one, not tested here: it does not "
+    "know how many results each single tuple will have, and misses those beyond the mean."
 )
 
 FIGURES = (
