@@ -18,7 +18,8 @@ from benchmarks.side_by_side import Row, show
 from tidegate.spec import TidegateError
 
 NAMES = (
-    "equi_join", "band_join", "auto_index", "many", "plan", "policies", "without_cpu", "features",
+    "equi_join", "band_join", "auto_index", "many", "plan", "policies", "without_cpu", "against",
+    "features",
     "sampling", "memory_flat", "memory_bytes", "optimum", "sentinel", "target", "whatif",
     "spark_join", "spark_many",
     "spark_budget", "spark_long", "spark_keep_up",

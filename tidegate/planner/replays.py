@@ -232,6 +232,8 @@ class Study:
         engine = JoinEngine(spec, miniature=self._miniature(budget))
         some, rows = self.sample, 1 if self.sample is None else self.sample.rows
         size, importance = np.zeros(rows), np.zeros(rows)
+        if some is None and counts:
+            engine.count_only()
         for table in replay(engine, self.tables if counts else self.full):
             if some is not None and counts and table.num_rows:
                 first = np.min([table.column(name).to_numpy() for name in self.names], axis=0)
