@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import numpy as np
 import pytest
 from pyarrow import parquet
 from test_offline_flow import spec_of, streams
@@ -15,6 +16,7 @@ from test_worked_examples import ojewole_spec, ojewole_tables
 
 import tidegate as tg
 from tidegate.cli import run
+from tidegate.offline import key_sample
 
 
 def test_regret_of_the_worked_example() -> None:
@@ -60,6 +62,15 @@ def test_a_sample_of_all_keys_is_the_truth() -> None:
     found = tg.regret(tables, spec, sample=1.0)
     assert found.optimum == tg.regret(tables, spec).optimum
     assert found.interval == pytest.approx((found.possible, found.possible))
+
+
+def test_samples_of_neighbouring_seeds_do_not_depend_on_each_other() -> None:
+    """Once seed 1 took the keys beside those of seed 0."""
+    codes = np.arange(20_000, dtype=np.uint64)
+    first, second = (key_sample.mixed(codes, seed) < np.uint64(2**62) for seed in (0, 1))
+    for offset in (0, 1):
+        both = np.mean(first & second[codes ^ np.uint64(offset)])
+        assert both == pytest.approx(1 / 16, abs=0.01)
 
 
 def test_samples_that_cannot_be_taken() -> None:

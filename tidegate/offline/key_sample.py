@@ -21,7 +21,8 @@ from tidegate.spec import Equal, JoinSpec, TidegateError
 
 GROUPS = 200
 TWO_SIDED_95 = 1.96
-_MIX = np.uint64(0x9E3779B97F4A7C15)
+_MIX_1, _MIX_2 = np.uint64(0x9E3779B97F4A7C15), np.uint64(0xD6E8FEB86659FD93)
+_SPREAD = 0xBF58476D1CE4E5B9
 
 
 class KeySample(NamedTuple):
@@ -67,9 +68,15 @@ def sampled(tables: Mapping[str, pa.Table], spec: JoinSpec, share: float) -> Key
 def _groups(table: pa.Table, stream: int, seed: int, binding: Binding) -> NDArray[np.int64]:
     """For each row the group of its key, from 0 to GROUPS - 1."""
     code = np.asarray(binding.encode(stream, table).code).view(np.uint64)
-    code = (code ^ np.uint64(seed)) * _MIX
-    code = (code ^ (code >> np.uint64(31))) * _MIX
-    return ((code >> np.uint64(33)) % np.uint64(GROUPS)).astype(np.int64)
+    return ((mixed(code, seed) >> np.uint64(33)) % np.uint64(GROUPS)).astype(np.int64)
+
+
+def mixed(code: NDArray[np.uint64], seed: int) -> NDArray[np.uint64]:
+    """Codes of keys as evenly spread numbers, which say nothing about those of another seed."""
+    # A small seed alone would only exchange the numbers of neighbouring keys.
+    found = (code ^ np.uint64(seed * _SPREAD % 2**64)) * _MIX_1
+    found = (found ^ (found >> np.uint64(31))) * _MIX_2
+    return found ^ (found >> np.uint64(29))
 
 
 def half_width(parts: NDArray[np.float64], wholes: NDArray[np.float64], share: float) -> float:

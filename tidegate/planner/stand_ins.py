@@ -20,13 +20,12 @@ from numpy.typing import NDArray
 from tidegate.binding.binding import Encoded
 from tidegate.binding.result_schema import bind
 from tidegate.columns.storage import some_rows
+from tidegate.offline.key_sample import mixed
 from tidegate.spec import JoinSpec
 
 # Tuples that pass cost time and make estimates better: so many times those that stay.
 ROWS_PER_STAY = 4
 _BINS = 22  # bits: keys are counted by hash, and few share a count
-_MIX_1, _MIX_2 = np.uint64(0x9E3779B97F4A7C15), np.uint64(0xD6E8FEB86659FD93)
-_SPREAD = 0xBF58476D1CE4E5B9
 _HALVINGS = 40
 
 Floats = NDArray[np.float64]
@@ -119,14 +118,6 @@ def inclusions(counts: Floats, rate: float, wanted: float) -> Floats:
         rows = float(np.minimum(1.0, np.maximum(rate, middle * counts)) @ counts)
         low, high = (middle, high) if rows < wanted else (low, middle)
     return np.minimum(1.0, np.maximum(rate, low * counts))
-
-
-def mixed(code: Codes, seed: int) -> Codes:
-    """Codes of keys as evenly spread numbers."""
-    # A small seed alone would only exchange the numbers of neighbouring keys.
-    found = (code ^ np.uint64(seed * _SPREAD % 2**64)) * _MIX_1
-    found = (found ^ (found >> np.uint64(31))) * _MIX_2
-    return found ^ (found >> np.uint64(29))
 
 
 def uniform(code: Codes, seed: int) -> Floats:
