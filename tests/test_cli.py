@@ -485,3 +485,13 @@ def test_a_stream_that_is_rejected_whole_is_told(
     importance = ["--importance", "left=price,right=cost"]
     assert run(["join", "left.parquet", "right.parquet", *JOIN, *importance, "--json"]) == 0
     assert "all 60 rows of stream 'right' were rejected (importance)" in capsys.readouterr().err
+
+
+def test_an_option_with_one_value_is_not_taken_twice(capsys: pytest.CaptureFixture[str]) -> None:
+    """The first would be lost in silence."""
+    files = ["a.csv", "b.csv", "--on", "k", "--on", "z", "--time", "t"]
+    status = run(["join", *files, "--within", "left=3", "--within=right=0"])
+    assert status == 2
+    said = capsys.readouterr().err
+    assert "--within is given twice" in said
+    assert "left=...,right=..." in said

@@ -61,6 +61,7 @@ def _commands() -> None:
 def run(arguments: list[str]) -> int:
     """Run one command and return its exit status."""
     try:
+        _refuse_repeats(arguments)
         # Not standalone: errors of usage come here too, instead of being printed as a box.
         status = get_command(app).main(arguments, "tidegate", standalone_mode=False)
         sys.stdout.flush()
@@ -81,10 +82,31 @@ def run(arguments: list[str]) -> int:
     return status if isinstance(status, int) else 0
 
 
+def _refuse_repeats(arguments: list[str]) -> None:
+    """An option that takes one value and is given twice would lose the first in silence."""
+    name = _command_of(arguments)
+    if name is None:
+        return
+    given = [word.partition("=")[0] for word in arguments if word.startswith("--")]
+    for option in get_command(app).commands[name].params:  # type: ignore[attr-defined]
+        if getattr(option, "multiple", False) or getattr(option, "is_flag", False):
+            continue
+        for word in option.opts:
+            if given.count(word) > 1:
+                raise TidegateError(
+                    f"option {word} is given twice and takes one value (see tidegate {name} "
+                    "--help; values by stream are written left=...,right=...)"
+                )
+
+
+def _command_of(arguments: list[str]) -> str | None:
+    known = {command.name for command in app.registered_commands}
+    return next((word for word in arguments if word in known), None)
+
+
 def _usage_sentence(error: Exception, arguments: list[str]) -> str:
     message = " ".join(str(error.format_message()).split()).rstrip(".")  # type: ignore[attr-defined]
-    known = {command.name for command in app.registered_commands}
-    command = next((word for word in arguments if word in known), None)
+    command = _command_of(arguments)
     where = f"tidegate {command}" if command else "tidegate"
     message = message.replace(". Did you mean", ", did you mean")
     return f"{message[:1].lower()}{message[1:]} (see {where} --help)"
