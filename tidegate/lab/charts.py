@@ -24,26 +24,12 @@ INK, FAINT, GRID = "#1f2933", "#7b8794", "#e4e7eb"
 # From the reference lines over our own policy down to the baselines: the order of the legend too.
 COLOURS: dict[str, str] = {
     "exact": "#b0b8c1",
-    "optimum": "#1f2933",
     "theory (eq. 3)": "#1f2933",
-    "value": "#d6336c",
+    **drawing.POLICY_COLOURS,
+    # Policies that were told what they would have to learn, or that learn what they could be told.
     "value (told)": "#faa2c1",
-    "dgl": "#7048e8",
     "dgl (fitted)": "#b197fc",
-    "dimpprob": "#1c7ed6",
-    "simpprob": "#0ca678",
-    "age": "#2b8a3e",
     "age (learned)": "#82c91e",
-    "arrival-order": "#5c940d",
-    "output": "#495057",
-    "prob": "#f08c00",
-    "simp": "#a0673a",
-    "until-expiry": "#c9a227",
-    "recent": "#15aabf",
-    "random": "#868e96",
-    "uniform": "#e8590c",
-    "eq-cluster": "#364fc7",
-    "pps-cluster": "#087f5b",
     # Pairs of structures (kang2003), and divisions of memory.
     "TN": "#d6336c",
     "TH": "#f08c00",
@@ -59,7 +45,7 @@ COLOURS: dict[str, str] = {
 }
 REFERENCES = ("exact", "optimum", "theory (eq. 3)")
 _RETAINED = " (retained)"
-_OTHERS = ("#364fc7", "#e8590c", "#087f5b", "#5f3dc4")
+_OTHERS = drawing.OTHER_COLOURS
 
 
 def lines(

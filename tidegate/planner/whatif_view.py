@@ -6,20 +6,17 @@ Law: nothing is computed here that the answer does not hold.
 from __future__ import annotations
 
 from html import escape
+from itertools import cycle
 from typing import TYPE_CHECKING, Any
 
 from tidegate.planner import drawing
-from tidegate.planner.plan_view import ACCENT, FAINT, INK, THEME, size
+from tidegate.planner.plan_view import FAINT, INK, THEME, size
 from tidegate.spec import TidegateError
 
 if TYPE_CHECKING:
     from tidegate.planner.whatif import WhatIf
 
 _OPTIMUM = "optimum"
-_REST = (
-    "#1c7ed6", "#f08c00", "#2f9e44", "#7048e8", "#0c8599", "#a61e4d", "#5c940d", "#495057",
-    "#e8590c", "#1864ab",
-)  # fmt: skip
 
 
 def columns_of(found: WhatIf) -> list[str]:
@@ -104,8 +101,8 @@ def chart(found: WhatIf) -> dict[str, Any]:
     """Recall against memory: a line for each policy, the targets as quiet rules."""
     alt = drawing.altair()
     names = columns_of(found)
-    colours = [INK if name == _OPTIMUM else _REST[at % len(_REST)] for at, name in enumerate(names)]
-    colours[0] = ACCENT
+    others = cycle(drawing.OTHER_COLOURS)
+    colours = [drawing.POLICY_COLOURS.get(name) or next(others) for name in names]
     rows = [
         {
             "policy": row["policy"],
@@ -146,14 +143,18 @@ def chart(found: WhatIf) -> dict[str, Any]:
     ]
     if found.sampled < 1.0:
         band = alt.Chart(alt.Data(values=[row for row in rows if row["policy"] == names[0]]))
-        shown = band.mark_area(opacity=0.12, color=ACCENT)
+        shown = band.mark_area(opacity=0.12, color=colours[0])
         layers.append(shown.encode(x="memory:Q", y=alt.Y("low:Q"), y2="high:Q"))
     layers.append(base.mark_line(strokeWidth=2).encode(y=y, strokeDash=dash))
     top = base.transform_filter(f"datum.policy == {names[0]!r}")
-    layers.append(top.mark_line(strokeWidth=3).encode(y=y))
+    layers.append(top.mark_line(strokeWidth=3.5).encode(y=y))
     layers.append(base.mark_point(size=22, filled=True, opacity=1).encode(y=y))
     band_of = " (band: 95 % interval)" if found.sampled < 1.0 else ""
-    title = f"Recommended: {found.recommended}{band_of}"
+    title = {
+        "text": f"Recommended: {found.recommended}{band_of}",
+        "subtitle": sentences(found),
+        "subtitleColor": FAINT,
+    }
     drawn: dict[str, Any] = (
         alt.layer(*layers).properties(width=520, height=320, title=title).to_dict(validate=False)
     )
