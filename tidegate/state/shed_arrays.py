@@ -6,7 +6,6 @@ the same victims as those that were saved.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -34,7 +33,6 @@ from tidegate.shed import (
     recipes,
     sample_records,
     sampling,
-    shadows,
     shed_records,
     tiers,
     victims,
@@ -44,26 +42,26 @@ from tidegate.shed.shed_records import BY_AGE, BY_KEY, BY_TUPLE, QUEUE, RULE, Sh
 from tidegate.spec import JoinSpec, TidegateError
 from tidegate.spec.options import Policy
 from tidegate.spec.policy import is_sampling
-from tidegate.spec.predicates import Equal
-from tidegate.spec.units import parse_window
 from tidegate.state import arrays
 from tidegate.state.join_state import State
-from tidegate.state.settings import capacities
+from tidegate.state.learned_arrays import (
+    buckets_of,
+    by_stream,
+    has_shadows,
+    monitors_of,
+    open_curve,
+    open_rates,
+    rates_of,
+    shadows_of,
+)
 from tidegate.windows.lifetime import NOT_CHARGED, ORDINARY
 
-BUCKETS = 20  # of an age curve, where the user does not say
-MOST_BUCKETS = 1000
 FADE_AFTER = 1  # window; so what is remembered is the weight of about five
 LARGEST_LOG = 16_384  # tuples of a window that are counted one by one
 # With more tuples retained, a window that needs shedding holds more than any log.
 MOST_WITH_LOG = 16_384
 _BYTES_PER_LINE = 12 * 2 + 8 * 4  # a line in the log of each stream, and four of rare keys
 _SHARE_OF_LOG = 8  # one in so many bytes of a budget goes to the log and its keys
-# One in so many of the retained tuples is kept to learn an age curve; VALUE learns from all.
-MONITOR_SHARE = 16
-MONITOR_SHARE_OF_VALUE = 48
-_BYTES_GUESSED = 1024  # of a tuple, where the budget is in bytes
-_BYTES_OF_SMALL = 256  # of a small one
 
 
 def keys_for(slots: int) -> int:
@@ -89,7 +87,7 @@ def shed_of(spec: JoinSpec, binding: Binding, state: State, log: int | None = No
     if by_pattern:
         known = patterns.empty(streams, recipes.fade_of(policy), most_patterns(spec))
     keys = keys_for(slots) if recipe.keyed else 0 if known is None else len(known.place) - 1
-    buckets = _buckets(spec, binding, policy) if recipe.aged else 0
+    buckets = buckets_of(spec, binding, policy) if recipe.aged else 0
     rising = int(recipe.kind == shed_records.UNTIL_EXPIRY)
     state.notes.monitor = NOT_CHARGED
     columns = _by_key(recipe.kind, recipe.standing, streams, keys)
@@ -112,10 +110,10 @@ def shed_of(spec: JoinSpec, binding: Binding, state: State, log: int | None = No
             most_rare(spec) if recipe.keyed else 1,
         ),
         worths=columns["worth" if foresees else "counts"],
-        curve=age_curve.empty(streams, max(1, buckets), _monitors(spec, recipe)),
+        curve=age_curve.empty(streams, max(1, buckets), monitors_of(spec, recipe)),
         importances=importance.empty(streams, bool(state.gate[0].has_importance)),
-        rates=_rates(spec, recipe, buckets, columns, state),
-        shadows=_shadows(spec, recipe, state),
+        rates=rates_of(spec, recipe, buckets, columns, state),
+        shadows=shadows_of(spec, recipe, state),
         patterns=known,
         prospects=_prospects(state, columns) if foresees else None,
         samples=_samples(recipe, policy, streams, slots),
@@ -124,9 +122,9 @@ def shed_of(spec: JoinSpec, binding: Binding, state: State, log: int | None = No
     if by_heap:
         shed = with_even_queues(shed, slots)
     if recipe.aged:
-        _open_curve(spec, binding, policy, shed, state)
+        open_curve(spec, binding, policy, shed, state)
     if recipe.kind == shed_records.VALUE:
-        _open_rates(shed, state)
+        open_rates(shed, state)
     if statistics == frequency.GIVEN:
         shed = _with_shares(spec, binding, policy, shed)
     return shed
@@ -185,14 +183,14 @@ def _rule(
     rule.watched = recipe.aged and policy.get("curve") is None
     rule.alpha, rule.beta, rule.delta = recipes.weights_of(policy)
     if recipe.kind == shed_records.UNIFORM and policy.get("matches") is not None:
-        rule.beta, rule.delta = map(float, _by_stream(spec, policy.get("matches"), "matches"))
+        rule.beta, rule.delta = map(float, by_stream(spec, policy.get("matches"), "matches"))
     timed = state.lanes.window[state.lanes.is_time_window == 1]
     span = int(timed.max()) if len(timed) else int(state.lanes.window.sum())
     rule.fade_after = min(2**62, FADE_AFTER * span)
     rule.refresh = 1
     # A sample has one currency for all streams: what its tuples drew.
     rule.instants = spec.ties == "instant"
-    rule.shadowed = recipe.kind == shed_records.VALUE and _has_shadows(spec)
+    rule.shadowed = recipe.kind == shed_records.VALUE and has_shadows(spec)
     # VALUE says what a tuple earns per arrival: in one pool that must become results per time.
     is_pool = spec.split == "auto" or (spec.split == "shared" and recipe.kind == shed_records.VALUE)
     rule.planned = is_pool and recipe.kind < shed_records.EQ_CLUSTER
@@ -235,158 +233,6 @@ def most_rare(spec: JoinSpec) -> int:
         rows = spec.memory_bytes // _SHARE_OF_LOG // 16
     assert rows is not None
     return max(2 * len(spec.streams) * log_lines(spec), rows, rare_keys.FIRST)
-
-
-# --- age curves --------------------------------------------------------------------------
-
-
-def _by_stream(spec: JoinSpec, given: Any, what: str) -> list[Any]:
-    if not isinstance(given, Mapping):
-        return [given] * len(spec.streams)
-    missing = [name for name in spec.streams if name not in given]
-    if missing:
-        raise TidegateError(
-            f"policy {spec.policy_choice.name!r}: {what} has no entry for stream {missing[0]!r}; "
-            f"give one for each of {', '.join(spec.streams)}"
-        )
-    return [given[name] for name in spec.streams]
-
-
-def _widths(spec: JoinSpec, binding: Binding, policy: Policy, windows: Any) -> list[int]:
-    widths = []
-    for given, window in zip(
-        _by_stream(spec, policy.get("bucket"), "bucket"), windows, strict=True
-    ):
-        if given is None:
-            widths.append(max(1, -(-int(window) // BUCKETS)))
-        else:
-            widths.append(binding.in_units(parse_window(given, "bucket", counts=False), "bucket"))
-    return widths
-
-
-def _windows(spec: JoinSpec, binding: Binding) -> list[int]:
-    return [binding.in_units(window, "within") for window in spec.windows]
-
-
-def _buckets(spec: JoinSpec, binding: Binding, policy: Policy) -> int:
-    """As many as the longest curve has; where none is given, as many whatever the units of time."""
-    curves = _by_stream(spec, policy.get("curve"), "curve")
-    if policy.get("bucket") is None:
-        return max(BUCKETS, *(len(curve) for curve in curves if curve is not None), 1)
-    windows = _windows(spec, binding)
-    widths = _widths(spec, binding, policy, windows)
-    needed = [
-        max(1, -(-window // width)) if curve is None else len(curve)
-        for curve, window, width in zip(curves, windows, widths, strict=True)
-    ]
-    if max(needed) > MOST_BUCKETS:
-        raise TidegateError(
-            f"policy {policy.name!r}: a bucket of {min(widths)} cuts the window into "
-            f"{max(needed)} ages; give a bucket that makes at most {MOST_BUCKETS}"
-        )
-    return max(needed)
-
-
-def _open_curve(spec: JoinSpec, binding: Binding, policy: Policy, shed: Shed, state: State) -> None:
-    windows = _windows(spec, binding)
-    shed.stages.width[:] = _widths(spec, binding, policy, windows)
-    shed.curve.watch.buckets = np.maximum(1, -(-np.array(windows) // shed.stages.width))
-    curves = _by_stream(spec, policy.get("curve"), "curve")
-    total = spec.memory_rows
-    if spec.memory_bytes is not None:
-        total = spec.memory_bytes // _BYTES_GUESSED
-    shares = capacities(spec, total)
-    for stream, curve in enumerate(curves):
-        if curve is not None:
-            p = np.array(curve, np.float64)
-            if shed.rule[0].kind == shed_records.VALUE:
-                _tell_ages(shed, stream, p)
-            if spec.split == "auto":  # results per unit of age, to compare streams by
-                p /= shed.stages.width[stream]
-            stages = shed.stages
-            age_curve.rate_ahead(
-                p, stages.worth[stream], stages.rising[stream], stages.ending[stream]
-            )
-        else:
-            # As flat as can be, until a life is over.
-            shed.stages.worth[stream] = shed.stages.ending[stream] = 1.0
-            share = shares[state.lanes[stream].account]
-            if spec.split in ("shared", "auto"):
-                share //= len(spec.streams)
-            one_in = (
-                MONITOR_SHARE_OF_VALUE if shed.rule[0].kind == shed_records.VALUE else MONITOR_SHARE
-            )
-            limit = min(age_curve.MOST_MONITORS, share / one_in)
-            is_needed = share >= 4 and len(shed.shadows.chains) == 1
-            shed.curve.watch[stream].limit = limit if is_needed else 0.0
-
-
-def _tuples(spec: JoinSpec) -> int:
-    """How many tuples a budget may hold."""
-    if spec.memory_bytes is not None:
-        return spec.memory_bytes // _BYTES_OF_SMALL
-    assert spec.memory_rows is not None
-    return spec.memory_rows
-
-
-def _has_shadows(spec: JoinSpec) -> bool:
-    """Do two tuples meet iff their keys are equal? Then VALUE learns from shadows."""
-    return len(spec.streams) == 2 and all(isinstance(each, Equal) for each in spec.predicates)
-
-
-def _monitors(spec: JoinSpec, recipe: recipes.Recipe) -> int:
-    """How many monitors there is room for; VALUE needs none where it has shadows."""
-    learns = recipe.aged and not (recipe.kind == shed_records.VALUE and _has_shadows(spec))
-    return age_curve.MOST_MONITORS if learns else 1
-
-
-def _shadows(spec: JoinSpec, recipe: recipes.Recipe, state: State) -> shadows.Shadows:
-    if recipe.kind != shed_records.VALUE or not _has_shadows(spec):
-        return shadows.empty(len(spec.streams), 0)
-    kept = shadows.empty(2, shadows.room_for(_tuples(spec)), spec.ties == "instant")
-    kept.ring.life = state.lanes.window - (1 - state.lanes.is_time_window)
-    return kept
-
-
-def _rates(
-    spec: JoinSpec, recipe: recipes.Recipe, buckets: int, columns: dict[str, Any], state: State
-) -> match_rate.MatchRate:
-    streams = len(spec.streams)
-    if recipe.kind == shed_records.VALUE:
-        ages, is_counted = min(match_rate.MOST_AGES, buckets), not state.lanes.is_time_window.all()
-        if _has_shadows(spec):
-            rates = match_rate.empty(streams, ages)
-        else:
-            study = match_rate.study_of(_tuples(spec), streams * age_curve.MOST_MONITORS)
-            slots = max(2, len(state.slots))
-            rates = match_rate.empty(streams, ages, slots=slots, is_counted=is_counted, study=study)
-    else:
-        rates = match_rate.empty(streams)
-    return rates._replace(activity=columns["activity"])
-
-
-def _open_rates(shed: Shed, state: State) -> None:
-    """What VALUE's rates are told, and the clock by which waits are measured."""
-    rates, rule = shed.rates, shed.rule[0]
-    timed = np.flatnonzero(state.lanes.is_time_window == 1)
-    span = max(1, int(rule.fade_after))
-    shift = match_rate.shift_for(span)
-    rates.span[:] = span, timed[0] if len(timed) else -1, shift, span >> shift
-    rates.told[:] = rule.statistics == frequency.GIVEN, not rule.watched
-    if rates.told[0]:
-        levels = np.array([match_rate.typical(level) for level in range(match_rate.LEVELS)])
-        rates.level[:] = levels / match_rate.GIVEN_SCALE
-
-
-def _tell_ages(shed: Shed, stream: int, curve: NDArray[np.float64]) -> None:
-    """Of a given curve, what it means over the ages for which VALUE would learn a factor."""
-    places, buckets = shed.rates.age.shape[1], int(shed.curve.watch[stream].buckets)
-    p = np.zeros(buckets)
-    p[: len(curve)] = curve[:buckets]
-    place = np.arange(buckets) * places // buckets
-    numbers = np.maximum(1, np.bincount(place, minlength=places))
-    mean = float(p.mean()) or 1.0
-    shed.rates.age[stream] = np.bincount(place, p, places) / numbers / mean
 
 
 # --- frequencies that the user knows -----------------------------------------------------
