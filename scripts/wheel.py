@@ -1,9 +1,9 @@
 """Build a wheel that carries compiled code for a baseline CPU: `make wheel`.
 
-Law: the checkout stays as it is. The code is compiled in processes of its own (`tidegate warm`),
-since numba is told the CPU by the environment; the package is copied, the code put into its folder
-`compiled/ready`, and the wheel built from the copy. Code that was compiled by an earlier run is
-taken from build/compiled.
+Law: the checkout stays as it is. The code is compiled in processes of its own, since numba is
+told the CPU by the environment (`tidegate warm --common`: rare joins are left out); the package is
+copied, the code put into its folder `compiled/ready`, and the wheel built from the copy. Code that
+was compiled by an earlier run is taken from build/compiled.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def environment(compiled: Path) -> dict[str, str]:
 
 def compiled_files(compiled: Path) -> tuple[Path, list[str]]:
     """Compile what is missing; the folder of all files, and their names."""
-    command = [sys.executable, "-m", "tidegate", "warm", "--json"]
+    command = [sys.executable, "-m", "tidegate", "warm", "--common", "--json"]
     done = subprocess.run(
         command, cwd=ROOT, env=environment(compiled), stdout=subprocess.PIPE, check=True
     )

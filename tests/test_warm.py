@@ -1,7 +1,7 @@
 """`tidegate warm`: all that can be needed is compiled, once.
 
-The cases of joins are tested with the wheel (`test_wheel`), which holds nothing but what they left;
-here a case of a small kernel stands for them.
+The common cases are tested with the wheel (`test_wheel`), which holds nothing but what they left;
+here a case of a small kernel stands for them. The rare ones run as plain Python.
 """
 
 from __future__ import annotations
@@ -12,6 +12,11 @@ import subprocess
 import sys
 from pathlib import Path
 from typing import Any
+
+import pytest
+from strategies import only_plain
+
+from tidegate.engine import warm as warming
 
 REPOSITORY = Path(__file__).parents[1]
 
@@ -70,6 +75,14 @@ def test_warm_compiles_once_and_notices_what_is_gone(tmp_path: Path) -> None:
     gone = json.loads(Path(first["record"]).read_text())[0]
     (Path(first["record"]).parent / gone).unlink()
     assert warm(tmp_path, "f8", "i8")["compiled"] == 1
+
+
+@only_plain
+@pytest.mark.nojit
+@pytest.mark.parametrize("case", warming.rare_cases(), ids=lambda case: case.name)
+def test_rare_cases_are_joins(case: warming.Case, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(warming, "ROWS", 40)
+    case.run(**case.options)
 
 
 def test_help_has_examples() -> None:

@@ -20,10 +20,19 @@ Processes = Annotated[
         "--processes", "-p", min=1, metavar="N", help="Compile in N processes [default: cores]."
     ),
 ]
+Common = Annotated[
+    bool,
+    typer.Option(
+        "--common",
+        help="Leave out CPU budgets, samples of three streams and more, and arrival-order, samples "
+        'and VALUE of more streams under ties="instant".',
+    ),
+]
 
 
 def warm(
     processes: Processes = None,
+    common: Common = False,
     json: arguments.Json = False,
     quiet: arguments.Quiet = False,
 ) -> None:
@@ -37,13 +46,14 @@ def warm(
       tidegate warm
       TIDEGATE_CACHE=/opt/compiled tidegate warm --json
     """
-    from tidegate.engine.warm import join_cases
+    from tidegate.engine.warm import join_cases, rare_cases
     from tidegate.engine.warm import warm as compile_all
     from tidegate.offline.warm import optimum_cases
 
     began = clock.perf_counter()
     with progress_of("compiling", quiet=quiet, unit="cases") as progress:
-        done = compile_all([*join_cases(), *optimum_cases()], processes, progress)
+        cases = [*join_cases(), *optimum_cases(), *([] if common else rare_cases())]
+        done = compile_all(cases, processes, progress)
     seconds = clock.perf_counter() - began
     if done.not_kept:
         say(f"tidegate: {done.not_kept} functions could not be kept in {done.folder}")

@@ -1,10 +1,10 @@
 """Compile all that this version can need, before anybody waits for it.
 
 Law: after `warm`, no join compiles anything. What is compiled depends on the types that the driver
-is called with, and those on a few options only; `join_cases` is the list of them. Each case runs a
-real, small join through `JoinEngine`, so the list stays right when the driver changes. Cases run in
-as many processes as there are cores; a lock (`compiled.turns`) sees to it that what two cases share
-is compiled once.
+is called with, and those on a few options only; `join_cases` and `rare_cases` list them. Each case
+runs a real, small join through `JoinEngine`, so the lists stay right when the driver changes. As
+many processes as there are cores run them; a lock (`compiled.turns`) sees to it that what two cases
+share is compiled once.
 
 A file beside the code names the files of all functions that Python called. Where they are still
 there, there is nothing to do.
@@ -30,7 +30,7 @@ from tidegate.compiled.names import environment, own_target, short_name
 from tidegate.compiled.places import cache_folder, places
 from tidegate.compiled.sources import digest_of
 from tidegate.engine.join_engine import JoinEngine
-from tidegate.spec import JoinSpec, TidegateError, band, inner_product, overlap, theta
+from tidegate.spec import Cpu, JoinSpec, TidegateError, band, inner_product, overlap, theta
 
 ROWS = 3000  # of each stream: more than the first arrays of a join hold, so that they grow
 KEYS = 40
@@ -61,12 +61,13 @@ class Warmed:
 
 
 def join_cases() -> list[Case]:
-    """Every combination of types that the driver is compiled for, the longest first.
+    """Every common combination of types that the driver is compiled for, the longest first.
 
     Trees, budget, ties, and whether there are more than two streams choose the types. An exact join
     of two whose tuples leave in order takes a loop of its own; other predicates, most policies
     and all numbers of streams share the types of these. Samples and arrival patterns have types of
     their own, of which the commonest are here: ties="arrival", two streams, and for patterns three.
+    A wheel carries the code of these.
     """
     cases = []
     for tree in (True, False):
@@ -83,6 +84,28 @@ def join_cases() -> list[Case]:
         cases.append(Case(policy, run_policy, {"policy": policy, "budget": True}))
     cases.sort(key=lambda case: not case.options["budget"])
     return [*cases, Case("exact in order", run_in_order, {}), Case("columns", run_columns, {})]
+
+
+def rare_cases() -> list[Case]:
+    """The other combinations: CPU budgets, samples of more streams, and policies that have types of
+    their own, where ties="instant"."""
+    cases = []
+    for budget in (True, False):
+        for many in (True, False):
+            words = ["cpu", "budget" if budget else "exact", "many" if many else "two"]
+            cases.append(Case(", ".join(words), run_throttled, {"budget": budget, "many": many}))
+    for policy, ties, many in (
+        ("pps-cluster", "arrival", True),
+        ("pps-cluster", "instant", False),
+        ("pps-cluster", "instant", True),
+        ("arrival-order", "instant", False),
+        ("arrival-order", "instant", True),
+        ("value", "instant", True),
+    ):
+        words = [policy, ties, "many" if many else "two"]
+        options = {"policy": policy, "ties": ties, "many": many}
+        cases.append(Case(", ".join(words), run_rare_policy, options))
+    return cases
 
 
 def _stream(seed: int, rows: int) -> pa.Table:
@@ -157,6 +180,45 @@ def run_policy(policy: str, budget: bool) -> None:
         _push_in_pieces(spec.replace(memory="2 MB"))
     if policy != "uniform":
         _push_in_pieces(spec.replace(streams=("left", "right", "third"), split="even"))
+
+
+def run_throttled(budget: bool, many: bool) -> None:
+    """Joins under a CPU budget, with and without an index."""
+    spec = JoinSpec(
+        on="k",
+        time="t",
+        within=100,
+        lateness=5,
+        cpu=Cpu(comparisons_per_second=1000.0),
+        streams=_names(many),
+        memory=50 if budget else None,
+        importance="importance" if budget else None,
+    )
+    _push_in_pieces(spec)
+    if not many:
+        _push_in_pieces(spec.replace(on=theta(_near, ["x"])))
+
+
+def run_rare_policy(policy: str, ties: str, many: bool) -> None:
+    """Joins under a policy with types of its own."""
+    spec = JoinSpec(
+        on="k",
+        time="t",
+        within=100,
+        lateness=0 if ties == "instant" else 5,
+        ties=ties,  # type: ignore[arg-type]
+        memory=50,
+        policy=policy,
+        importance="importance",
+        streams=_names(many),
+        split="even",
+    )
+    _push_in_pieces(spec)
+    _push_in_pieces(spec.replace(memory="2 MB"))
+
+
+def _names(many: bool) -> tuple[str, ...]:
+    return ("left", "right", "third") if many else ("left", "right")
 
 
 def run_in_order() -> None:
