@@ -13,24 +13,19 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
-from tidegate.binding.batching import arrivals_of, by_time, kept_rows, select
 from tidegate.binding.binding import Binding, Encoded
 from tidegate.columns.intake import to_arrow
 from tidegate.columns.storage import declared, empty_table
 from tidegate.compiled.scratch import Scratch, borrowed
 from tidegate.engine import resizing, saved_steering, snapshot, snapshot_checks, steering
 from tidegate.engine.accounting import stats_of
-from tidegate.engine.examples import row_of
 from tidegate.engine.guard import Call, Guard
 from tidegate.engine.miniature import Miniature
 from tidegate.engine.probes import probe_of
-from tidegate.engine.running import RunningJoin
+from tidegate.engine.receiving import ReceivingJoin
 from tidegate.engine.sample_checks import check_sample
-from tidegate.engine.searching import with_search
 from tidegate.engine.snapshot import Saved
 from tidegate.engine.steering import Steering
 from tidegate.engine.throttling import check_cpu, check_fuel, is_fuel
@@ -41,9 +36,7 @@ from tidegate.shed import recipes
 from tidegate.spec import JoinSpec, TidegateError
 from tidegate.spec.given import by_name, check_spec
 from tidegate.state import arrays, byte_budget
-from tidegate.windows.arrivals import Arrivals
 
-EXAMPLES_KEPT = 3
 # What an engine keeps when it becomes another.
 _KEPT = ("_guard", "_examples", "_probe", "_ledger", "_miniature", "_steering", "_counts_only")
 
@@ -59,7 +52,7 @@ def check_supported(spec: JoinSpec) -> None:
     recipes.recipe_of(spec.policy_choice, len(spec.streams))
 
 
-class JoinEngine(RunningJoin):
+class JoinEngine(ReceivingJoin):
     """A window join that is fed push by push.
 
     Parameters
@@ -106,10 +99,6 @@ class JoinEngine(RunningJoin):
         if ledger is not None:
             ledgers.check(spec, ledger)
         super().__init__(spec, probe_of(probe, spec.streams), ledger, miniature)
-        self._schemas = [None] * len(spec.streams)
-        self._rows_in = [0] * len(spec.streams)
-        self._rejected: list[Counter[str]] = [Counter() for _ in spec.streams]
-        self._examples: list[dict[str, Any]] = []
         self._bytes_peak = 0
         self._guard = Guard()
         watched = steering.with_watchers(spec)
@@ -248,45 +237,6 @@ class JoinEngine(RunningJoin):
                 call.changes = False
             raise
 
-    def _encode(self, binding: Binding, stream: int, table: pa.Table) -> Encoded:
-        try:
-            return binding.encode(stream, table)
-        except pa.ArrowInvalid as error:
-            raise TidegateError(
-                f"a join column of stream {self.spec.streams[stream]!r} does not fit the type in "
-                f"which the streams are compared ({str(error).splitlines()[0]}); cast the columns "
-                "to one type before the join"
-            ) from error
-
-    def _stream(self, name: str) -> int:
-        if name not in self.spec.streams:
-            raise TidegateError(
-                f"{name!r} is not a stream of this join; its streams are "
-                f"{', '.join(map(repr, self.spec.streams))}"
-            )
-        return self.spec.streams.index(name)
-
-    def _binding_with(self, schemas: Mapping[int, pa.Schema]) -> Binding:
-        """The binding that also fits these schemas; the one in use if nothing is new."""
-        merged = list(self._schemas)
-        for stream, schema in schemas.items():
-            known = merged[stream]
-            if known is not None and known.equals(schema, check_metadata=True):
-                continue  # what has been declared stays as it is
-            schema = declared(schema, self.spec.streams[stream])
-            if known is None:
-                merged[stream] = schema
-            elif not known.equals(schema):
-                raise TidegateError(
-                    f"stream {self.spec.streams[stream]!r} changed its columns from "
-                    f"({_listed(known)}) to ({_listed(schema)}); push the same columns each time"
-                )
-        if merged == self._schemas:
-            return self._binding
-        binding = Binding(self.spec, merged)
-        binding.check_follows(self._binding)
-        return binding
-
     def _rebind(self, binding: Binding) -> None:
         """Take a new binding into use; what is retained is encoded again.
 
@@ -312,69 +262,6 @@ class JoinEngine(RunningJoin):
         if self._sentinel is not None:
             self._sentinel.begin_later(self._state)
         self._count_arrays()
-
-    def _refuse_bad_rows(
-        self, given: Mapping[int, pa.Table], encoded: Mapping[int, Encoded]
-    ) -> None:
-        if self.spec.bad_rows != "fail":
-            return
-        for stream, part in encoded.items():
-            for reason, mask in part.rejected.items():
-                row = int(np.flatnonzero(mask)[0])
-                raise TidegateError(
-                    f"row {row} of stream {self.spec.streams[stream]!r} cannot be joined "
-                    f"({reason.replace('_', ' ')}): {row_of(given[stream], row)}; "
-                    "nothing of this push was taken; bad_rows='count' drops and counts such rows"
-                )
-
-    def _arrivals(
-        self, given: Mapping[int, pa.Table], encoded: Mapping[int, Encoded], scratch: Scratch
-    ) -> Arrivals | None:
-        """Store the payload of the rows that can be joined, and line them up."""
-        parts: dict[int, Encoded] = {}
-        rows: list[NDArray[np.int64]] = []
-        sizes = [np.zeros(0, np.int64)]
-        for stream in sorted(given):
-            table, part = given[stream], encoded[stream]
-            flags = with_search(
-                part.matchable, self._searches, self.spec.seed, stream, self._rows_in[stream]
-            )
-            if self._miniature is not None:
-                flags = self._miniature.flags(flags, table)
-            part = part._replace(matchable=flags)
-            self._rows_in[stream] += table.num_rows
-            kept = kept_rows(part)
-            payload = self._payloads[stream]
-            assert payload is not None
-            base = payload.append(table, kept)
-            if kept is not None:
-                self._count_rejected(stream, table, part)
-                part = select(part, kept)
-            part, address, disorder = by_time(part, base)
-            self._disorder[stream] = max(self._disorder[stream], disorder)
-            if self._state.gate[0].by_bytes and len(address):
-                sizes.append(byte_budget.charges(payload.pushed_sizes()[address - base]))
-            parts[stream] = part
-            rows.append(address)
-        if not any(len(address) for address in rows):
-            return None
-        nothing = select(part, np.zeros(0, np.int64))
-        complete = [parts.get(stream, nothing) for stream in range(len(self.spec.streams))]
-        return arrivals_of(complete, rows, np.concatenate(sizes), scratch)
-
-    def _count_rejected(self, stream: int, table: pa.Table, part: Encoded) -> None:
-        if self._ledger is not None:
-            self._ledger.reject(stream, table, part.rejected, self._binding)
-        seen = np.zeros(table.num_rows, np.bool_)
-        for reason, mask in part.rejected.items():
-            mask = mask & ~seen
-            seen |= mask
-            self._rejected[stream][reason] += int(mask.sum())
-            room = EXAMPLES_KEPT - sum(1 for e in self._examples if e["reason"] == reason)
-            for row in np.flatnonzero(mask)[: max(0, room)]:
-                example = row_of(table, int(row))
-                name = self.spec.streams[stream]
-                self._examples.append({"stream": name, "reason": reason, "row": example})
 
     def _refuel(self, fuel: Any) -> None:
         """Grant what a snapshot says was granted last, on whatever machine that was."""
@@ -600,7 +487,3 @@ class JoinEngine(RunningJoin):
                 fresh._departures(output)
                 return True
         return False
-
-
-def _listed(schema: pa.Schema) -> str:
-    return ", ".join(f"{field.name}: {field.type}" for field in schema)
