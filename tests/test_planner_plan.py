@@ -72,7 +72,7 @@ def test_scarce_resources_on_the_command_line(capsys):
         (["--calibrate", "--rates", "1", "1"], "--calibrate measures the machine and takes no"),
         (["a.parquet", "--rates", "1", "1"], "--rates is measured on the samples"),
         (["a.parquet", "b.parquet", "--on", "k"], "--time is missing; samples need two files"),
-        ([*EXAMPLE[1:], "--weights", "papr"], "did you mean 'paper'"),
+        ([*EXAMPLE[1:-1], "papr"], "did you mean 'paper'"),
         ([*EXAMPLE[1:], "--structures", "Q"], "write letters of NHBT"),
         ([*EXAMPLE[1:], "--predicate", "bond"], "did you mean 'band'"),
         ([*EXAMPLE[1:], "--predicate", "band", "--structures", "H"], "do not serve a band join"),
