@@ -16,7 +16,7 @@ from tidegate.driver.existence import lacks_rows, pattern_of
 from tidegate.driver.leaving import EVICTED, EXPIRED, REFUSED, count, expire_by_count, leave
 from tidegate.driver.observing import importance_of, key_of, settle_key
 from tidegate.driver.prefetching import warm_victim
-from tidegate.estimators import age_curve, rare_keys
+from tidegate.estimators import age_curve, frequency, rare_keys
 from tidegate.index import inverted, trees
 from tidegate.shed import (
     ages,
@@ -139,6 +139,9 @@ def admit(state, shed, arrivals, output, stream, arrival, visitor):
     """Retain an arrival that was taken, if its window and the budget let it live."""
     if visitor >= 0:
         number_visitor(state, stream, visitor)
+    key = np.int64(frequency.NO_KEY)
+    if shed is not None:
+        key = key_of(shed, arrivals, arrival)
     lane = state.lanes[stream]
     lives = lane.is_time_window or lane.window > 0
     if lives and arrivals.matchable[arrival] != PASSES:
@@ -148,12 +151,13 @@ def admit(state, shed, arrivals, output, stream, arrival, visitor):
                 settle(state, arrivals, stream, arrival, state.gate[0].order - 1)
         else:
             admit_under_budget(
-                state, shed, shed.samples, shed.patterns, arrivals, output, stream, arrival, visitor
-            )
+                state, shed, shed.samples, shed.patterns, arrivals, output, stream, arrival,
+                visitor, key,
+            )  # fmt: skip
     else:
         turn_away(state, shed, arrivals, output, stream, arrival, visitor, EXPIRED)
     if shed is not None:
-        settle_key(shed, key_of(shed, arrivals, arrival))
+        settle_key(shed, key)
 
 
 @step
@@ -170,10 +174,9 @@ def turn_away(state, shed, arrivals, output, stream, arrival, visitor, why):
 
 @step
 def admit_under_budget(
-    state, shed, samples, patterns, arrivals, output, stream, arrival, visitor
+    state, shed, samples, patterns, arrivals, output, stream, arrival, visitor, key
 ):  # fmt: skip
     """`samples` and `patterns` are those of `shed`, None unless the policy has them."""
-    key = key_of(shed, arrivals, arrival)
     size = arrivals.size[arrival] if state.gate[0].by_bytes else 1
     priority, basis = appraise(state, shed, samples, arrivals, stream, arrival, key, size)
     monitor = monitor_for(shed, stream)

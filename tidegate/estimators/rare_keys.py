@@ -132,22 +132,44 @@ def _purge(book):
 
 @part
 def fade(book):
-    """Lower the counts of all rare keys, and forget those that have faded away."""
-    place = np.int64(0)
+    """Lower the counts of all rare keys, and forget those that have faded away.
+
+    One pass: each line is taken out and, if it stays, entered again. Between where a search for it
+    begins and where it stood all lines were taken up before, so it comes to stand there at the
+    latest. The pass begins behind an empty line, or the first lines would belong to the last.
+    """
     marks, tallies = book.marks, book.tallies
-    for place in range(len(marks)):
-        if marks[place] != 0:
-            for stream in range(tallies.shape[1]):
-                tallies[place, stream] = np.uint16(np.int64(tallies[place, stream]) * 4 // 5)
+    places = len(marks)
     place = np.int64(0)
-    while place < len(marks):
-        most = 0
+    while marks[place] != 0:
+        place += 1
+    for _ in range(places):
+        place = following(place, places)
+        mark = np.int64(marks[place])
+        if mark != 0:
+            most = np.int64(0)
+            for stream in range(tallies.shape[1]):
+                left = np.int64(tallies[place, stream]) * 4 // 5
+                tallies[place, stream] = np.uint16(left)
+                most = max(most, left)
+            marks[place] = 0
+            if most < _FADED_AWAY:
+                book.book[0].rare -= 1
+            else:
+                _enter_again(marks, tallies, place, mark)
+
+
+@step
+def _enter_again(marks, tallies, place, mark):
+    """Enter the line that stood in a place where the search for it ends now."""
+    places = len(marks)
+    target = place_of(places, mark)
+    while marks[target] != 0:
+        target = following(target, places)
+    marks[target] = np.uint32(mark)
+    if target != place:
         for stream in range(tallies.shape[1]):
-            most = max(most, np.int64(tallies[place, stream]))
-        if marks[place] != 0 and most < _FADED_AWAY:
-            forget(book, place)  # one that stood behind may stand here now
-        else:
-            place += 1
+            tallies[target, stream] = tallies[place, stream]
 
 
 @step
