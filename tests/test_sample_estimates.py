@@ -7,6 +7,7 @@ in groups too; where it would not, it is unknown. What cannot be answered is ref
 from __future__ import annotations
 
 import math
+from decimal import Decimal
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -157,6 +158,17 @@ def test_stretches_of_time() -> None:
     found = tg.estimate(seconds, "count(*)", every="1 minute", time="t").to_pylist()
     assert [row["estimate"] for row in found] == [1, 2]
     assert [row["window_start"].minute for row in found] == [0, 1]
+    # Units may differ, and nanoseconds are more than are kept.
+    moments = pa.array([-1, 61 * 10**9 + 1, 2 * 10**9], pa.timestamp("ns"))
+    both = seconds.append_column("other", moments)
+    found = tg.estimate(both, "count(*)", every="1 minute", time=["other", "t"]).to_pylist()
+    assert [row["estimate"] for row in found] == [1, 2]
+    found = tg.estimate(both, "count(*)", every="1 minute", time="other").to_pylist()
+    assert [(row["estimate"], row["window_start"].minute) for row in found] == [
+        (1, 59),
+        (1, 0),
+        (1, 1),
+    ]
 
 
 def test_tables_of_other_libraries() -> None:
@@ -168,6 +180,49 @@ def test_tables_of_other_libraries() -> None:
     assert tg.estimate(pl.from_arrow(sample), "avg(x)", by="group").to_dicts() == (
         expected.to_pylist()
     )
+
+
+@pytest.mark.nojit
+def test_columns_to_group_by() -> None:
+    """Whatever their type is, and whether or not their names are those of sums."""
+    sample = sample_of(
+        whole_of(400, seed=18, groups=3), "eq-cluster", 0.3, np.random.default_rng(4)
+    )
+    expected = {
+        row["group"]: row["estimate"] for row in tg.estimate(sample, "sum(x)", "group").to_pylist()
+    }
+    texts = [str(group) for group in sample.column("group").to_pylist()]
+    half = len(texts) // 2
+    # Categories that differ from piece to piece.
+    pieces = [pa.array(part).dictionary_encode() for part in (texts[:half], texts[half:][::-1])]
+    order = [*range(half), *range(len(texts) - 1, half - 1, -1)]
+    reversed_half = sample.take(order).append_column("total", pa.chunked_array(pieces))
+    frame = pl.from_arrow(sample).with_columns(pl.col("group").cast(pl.String).alias("total"))
+    for data in (reversed_half, frame, frame.with_columns(pl.col("total").cast(pl.Categorical))):
+        found = tg.estimate(data, "sum(x)", by=["total", "total"])
+        rows = found.to_dicts() if isinstance(found, pl.DataFrame) else found.to_pylist()
+        assert {int(row["total"]): row["estimate"] for row in rows} == pytest.approx(expected)
+
+
+@pytest.mark.nojit
+def test_columns_of_numbers() -> None:
+    weights = [1.0, 1.0]
+    for column in (
+        pa.array([Decimal("1.5"), Decimal("2.5")]),
+        pa.array([1.5, 2.5], pa.float32()).dictionary_encode(),
+        pa.array([1, 3], pa.uint8()),
+    ):
+        (row,) = tg.estimate(pa.table({"x": column, "_weight": weights}), "avg(x)").to_pylist()
+        assert row["estimate"] == 2.0
+    flags = pa.table({"x": [True, False], "_weight": weights})
+    assert tg.estimate(flags, "avg(x)").column("estimate").to_pylist() == [0.5]
+    huge = pa.table({"x": [1.5e308, 1.7e308], "_weight": weights})
+    (row,) = tg.estimate(huge, "avg(x)").to_pylist()
+    assert row["estimate"] == pytest.approx(1.6e308)
+    nothing = pa.table({"x": [None, np.nan], "_weight": [2.0, 3.0]})
+    for aggregate in ("avg(x)", "sum(x)"):
+        (row,) = tg.estimate(nothing, aggregate).to_pylist()
+        assert (row["estimate"], row["interval"], row["rows"]) == (None, "unknown", 0)
 
 
 def test_small_differences_of_large_numbers() -> None:
@@ -200,6 +255,7 @@ def test_quantiles_of_student(freedom: int) -> None:
 GOOD = pa.table(
     {"x": [1.0], "k": ["a"], "t": [1], "_weight": [1.0], "l": [[1]], "gap": pa.nulls(1, pa.int64())}
 )
+DAY, NOON = pa.array([0], pa.date32()), pa.array([0], pa.timestamp("ns"))
 
 
 @pytest.mark.parametrize(
@@ -214,6 +270,11 @@ GOOD = pa.table(
         (GOOD, {"level": 95}, "not between 0 and 1"),
         (GOOD, {"level": 0.99999}, "more than a sample can tell"),
         (GOOD, {"by": 5}, "by 5 names no columns"),
+        (GOOD.append_column("x", GOOD["x"]), {"aggregate": "sum(x)"}, "several columns 'x'"),
+        (GOOD.append_column("rows", GOOD["x"]), {"by": "rows"}, "the answer has a column of that"),
+        (GOOD.append_column("d", DAY), {"aggregate": "avg(d)"}, "column 'd' has type date32"),
+        (GOOD.append_column("d", DAY), {"every": "1 day", "time": "d"}, "does not fit a time"),
+        (GOOD.append_column("d", NOON), {"every": 10, "time": ["t", "d"]}, "does not fit a time"),
         (GOOD, {"by": "l"}, "cannot be grouped by column 'l'"),
         (GOOD, {"every": 10, "time": 5}, "time 5 names no columns"),
         (GOOD, {"every": 10, "time": "gap"}, "has NULL"),

@@ -27,7 +27,7 @@ from tidegate.binding.result_schema import schema_of
 from tidegate.columns.intake import to_arrow
 from tidegate.planner.sample import keys_of, moments_of
 from tidegate.sample.aggregate import AVG, COUNT, Aggregate, parse
-from tidegate.sample.estimates import not_a_number
+from tidegate.sample.asked import not_a_number
 from tidegate.sample.fraction import FrequencyModel, largest_fraction
 from tidegate.sample.inclusion import inclusion_probabilities
 from tidegate.spec import Equal, JoinSpec, TidegateError

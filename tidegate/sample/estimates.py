@@ -11,21 +11,25 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from tidegate.columns.intake import to_arrow
 from tidegate.sample import sums, tags
 from tidegate.sample.aggregate import AVG, COUNT, Aggregate, parse
+from tidegate.sample.asked import (
+    START,
+    check_columns,
+    groups_of,
+    numbers_of,
+    read,
+    starts_of,
+    weights_of,
+)
 from tidegate.spec import TidegateError
 from tidegate.spec.units import Window, parse_window
 
-WEIGHT = "_weight"
-START = "window_start"
-ANSWER = ("estimate", "low", "high", "error", "rows", "tuples", "interval")
 EXACT, UNKNOWN = "exact", "unknown"
 _MISSED = 3.0  # standard errors between a count and what keys promise that are no chance
-_TAG = "_tidegate_tag"
+_TAG, _KEY, _START = "_tidegate_tag", "_tidegate_key_", "_tidegate_start"
 
 
 def estimate(
@@ -82,7 +86,7 @@ def estimate(
         return estimate_frame(data, wanted, groups, stretch, times, level)
     is_result = hasattr(data, "table") and hasattr(data, "stats")
     table = data.table if is_result else data
-    rows = _read(table)
+    rows = read(table)
     answer = _answer(rows, wanted, groups, stretch, times, level)
     if is_result and _is_far_off(rows, data.stats):
         answer = _without_intervals(answer)
@@ -103,7 +107,7 @@ def _names(given: Any, option: str) -> list[str]:
         raise TidegateError(
             f"{option} {given!r} names no columns; give one name or a list of names"
         )
-    return list(names)
+    return list(dict.fromkeys(names))
 
 
 def _is_far_off(rows: pa.Table, stats: Mapping[str, float]) -> bool:
@@ -127,41 +131,6 @@ def _without_intervals(answer: pa.Table) -> pa.Table:
     return answer
 
 
-def check_columns(
-    names: Sequence[str], wanted: Aggregate, groups: Sequence[str], times: Sequence[str]
-) -> None:
-    """Refuse what names no column of the results."""
-    if WEIGHT not in names:
-        raise TidegateError(
-            f"the results have no column {WEIGHT!r}; join with policy 'uniform', 'eq-cluster' or "
-            "'pps-cluster', and keep that column"
-        )
-    asked = [*groups, *times, *([] if wanted.column is None else [wanted.column])]
-    for name in asked:
-        if name not in names:
-            raise TidegateError(
-                f"the results have no column {name!r}; they have {', '.join(map(repr, names))}"
-            )
-
-
-def not_a_number(wanted: Aggregate, kind: Any) -> TidegateError:
-    """Of a column that cannot be added up."""
-    return TidegateError(
-        f"{wanted.function}({wanted.column}) needs numbers, but column {wanted.column!r} has type "
-        f"{kind}; give a column of numbers"
-    )
-
-
-def _read(table: Any) -> pa.Table:
-    try:
-        return to_arrow(table, "the results")
-    except TidegateError:
-        raise TidegateError(
-            f"estimate was given {type(table).__name__}; give the results of a join: a pyarrow "
-            "Table, a pandas, polars or Spark DataFrame, or what tidegate.join returned"
-        ) from None
-
-
 def _answer(
     table: pa.Table,
     wanted: Aggregate,
@@ -170,31 +139,34 @@ def _answer(
     times: list[str],
     level: float,
 ) -> pa.Table:
-    check_columns(table.column_names, wanted, groups, times)
-    weights = _weights(table)
-    numbers = _numbers(table, wanted)
-    keys: dict[str, Any] = {name: table.column(name) for name in groups}
-    for name, column in keys.items():
-        if pa.types.is_nested(column.type):
-            raise TidegateError(
-                f"rows cannot be grouped by column {name!r}, whose type is {column.type}; give a "
-                "column of plain values"
-            )
+    check_columns(table.column_names, wanted, groups, stretch, times)
+    weights, numbers = weights_of(table), numbers_of(table, wanted)
+    # Columns of the results may have the names of sums; these have not.
+    keys: dict[str, Any] = {
+        _KEY + str(at): column for at, column in enumerate(groups_of(table, groups))
+    }
     if stretch is not None:
-        keys[START] = _starts([table.column(name) for name in times], stretch)
+        keys[_START] = starts_of(table, times, stretch)
     counted = ~np.isnan(numbers)
     with np.errstate(over="ignore", invalid="ignore"):  # infinite numbers have unknown intervals
-        centre = 0.0
-        if wanted.function == AVG and np.isfinite(numbers[counted]).any():
-            # Keeps the digits of small differences.
-            centre = float(numbers[counted][np.isfinite(numbers[counted])].mean())
+        centre = _centre(numbers) if wanted.function == AVG else 0.0
         total = _totals(keys, weights, np.where(counted, numbers - centre, 0.0), counted)
         columns = {name: total.column(f"{name}_sum").to_numpy() for name in sums.TOTALS}
-        beside = total.column(START).to_numpy() if stretch is not None else None
+        beside = total.column(_START).to_numpy() if stretch is not None else None
         lacking = _lacking(columns, beside)
         found = sums.finish(wanted.function, columns, level, np.where, np.sqrt, lacking)
-    answer = _table(total.select(list(keys)), columns, found, centre, level)
+        columns_of_answer = _columns(columns, found, centre, level)
+    names = [*groups, *([START] if stretch is not None else [])]
+    named = {name: total.column(key) for name, key in zip(names, keys, strict=True)}
+    answer = pa.table(named | columns_of_answer)
     return answer.sort_by(START) if stretch is not None else answer
+
+
+def _centre(numbers: NDArray[np.float64]) -> float:
+    """The mean of the finite numbers. Around it small differences keep their digits."""
+    finite = numbers[np.isfinite(numbers)]
+    largest = float(np.abs(finite).max(initial=0.0))
+    return float((finite / largest).mean()) * largest if largest > 0.0 else 0.0
 
 
 def _lacking(total: Mapping[str, NDArray[np.float64]], beside: Any) -> NDArray[np.float64]:
@@ -205,63 +177,6 @@ def _lacking(total: Mapping[str, NDArray[np.float64]], beside: Any) -> NDArray[n
     _, place = np.unique(beside, return_inverse=True)
     by_stretch = np.bincount(place, weights=own).astype(np.float64, copy=False)
     return by_stretch[place]
-
-
-def _weights(table: pa.Table) -> NDArray[np.float64]:
-    column = table.column(WEIGHT)
-    if column.type != pa.float64():
-        raise TidegateError(
-            f"column {WEIGHT!r} has type {column.type}; keep it a double as the join made it, "
-            "because its last digits say which rows were sampled together"
-        )
-    weights: NDArray[np.float64] = column.combine_chunks().to_numpy(zero_copy_only=False)
-    if not (weights >= 1.0).all() or not np.isfinite(weights).all():
-        raise TidegateError(
-            f"column {WEIGHT!r} has values that are no weights; a weight is 1 or more"
-        )
-    return weights
-
-
-def _numbers(table: pa.Table, wanted: Aggregate) -> NDArray[np.float64]:
-    """What is added up, NaN where it is left out."""
-    if wanted.column is None:
-        return np.ones(table.num_rows)
-    column = table.column(wanted.column)
-    if wanted.function == COUNT:
-        return np.where(column.is_null().to_numpy(), np.nan, 1.0)
-    kind = column.type
-    if not (
-        pa.types.is_integer(kind)
-        or pa.types.is_floating(kind)
-        or pa.types.is_decimal(kind)
-        or pa.types.is_boolean(kind)
-    ):
-        raise not_a_number(wanted, kind)
-    if pa.types.is_boolean(kind):
-        column = column.cast(pa.int8())
-    # Large integers and decimals are rounded, as sums of doubles are anyway.
-    as_double = column.cast(pa.float64(), safe=False).combine_chunks()
-    numbers: NDArray[np.float64] = as_double.to_numpy(zero_copy_only=False)
-    return numbers
-
-
-def _starts(times: list[pa.ChunkedArray], stretch: Window) -> pa.Array:
-    """Where the stretch of time of each result begins; its time is the latest of its tuples."""
-    kind = times[0].type
-    is_whole = pa.types.is_integer(kind)
-    if is_whole != (stretch.kind == "integer") or not (is_whole or pa.types.is_timestamp(kind)):
-        raise TidegateError(
-            f"every does not fit a time column of type {kind}; give an integer for integer times "
-            "and a duration such as '1 hour' for timestamps"
-        )
-    if not is_whole:
-        kind = pa.timestamp("us", kind.tz)
-    if any(column.null_count for column in times):
-        raise TidegateError("a time column of the results has NULL; leave out rows without a time")
-    moments = [column.cast(kind).cast(pa.int64()) for column in times]
-    latest = pc.max_element_wise(*moments).combine_chunks()
-    whole = latest.to_numpy(zero_copy_only=False).astype(np.int64)
-    return pa.array(whole // stretch.size * stretch.size).cast(kind)
 
 
 def _totals(
@@ -294,13 +209,14 @@ def _entries(weights: NDArray[np.float64]) -> list[tags.Entry]:
     return tags.entries(weights, bits, np.floor, np.where, layouts)
 
 
-def _table(
-    keys: pa.Table, total: dict[str, Any], found: sums.Finished, centre: float, level: float
-) -> pa.Table:
+def _columns(
+    total: dict[str, Any], found: sums.Finished, centre: float, level: float
+) -> dict[str, pa.Array]:
+    """The answer beside its groups."""
     estimates = np.asarray(found.estimate) + centre
     unknown = ~(found.is_known | found.is_exact)
     nothing = total["rows"] == 0
-    answer = {
+    return {
         "estimate": pa.array(estimates, mask=nothing),
         "low": pa.array(estimates - found.reach, mask=unknown | nothing),
         "high": pa.array(estimates + found.reach, mask=unknown | nothing),
@@ -311,7 +227,6 @@ def _table(
             np.where(unknown | nothing, UNKNOWN, np.where(found.is_exact, EXACT, name_of(level)))
         ),
     }
-    return pa.table({name: keys.column(name) for name in keys.column_names} | answer)
 
 
 def name_of(level: float) -> str:

@@ -12,15 +12,8 @@ from typing import Any
 
 from tidegate.sample import sums, tags
 from tidegate.sample.aggregate import COUNT, Aggregate
-from tidegate.sample.estimates import (
-    EXACT,
-    START,
-    UNKNOWN,
-    WEIGHT,
-    check_columns,
-    name_of,
-    not_a_number,
-)
+from tidegate.sample.asked import START, WEIGHT, check_columns, no_such_times, not_a_number
+from tidegate.sample.estimates import EXACT, UNKNOWN, name_of
 from tidegate.spec import TidegateError
 from tidegate.spec.units import Window
 
@@ -81,7 +74,7 @@ def _check(
     stretch: Window | None,
     times: Sequence[str],
 ) -> None:
-    check_columns(frame.columns, wanted, groups, times)
+    check_columns(frame.columns, wanted, groups, stretch, times)
     kinds = dict(frame.dtypes)
     if kinds[WEIGHT] != "double":
         raise TidegateError(
@@ -156,10 +149,7 @@ def _stretch_of(frame: Any, stretch: Window, times: Sequence[str]) -> Any:
     if stretch.kind == "integer" and all(kinds[name] in _NUMBERS[:4] for name in times):
         size = f.lit(stretch.size)
         return (latest - f.pmod(latest, size)).alias(_STRETCH)
-    raise TidegateError(
-        f"every does not fit a time column of type {kinds[times[0]]}; give an integer for integer "
-        "times and a duration such as '1 hour' for timestamps"
-    )
+    raise no_such_times(kinds[times[0]])
 
 
 def _stretch_again(stretch: Window) -> Any:
