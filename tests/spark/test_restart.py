@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
@@ -17,6 +18,7 @@ from pyspark.errors import StreamingQueryException
 from spark.doomed_job import LEDGER, NAMES, NO_EMPTY_BATCHES, exact, joined
 from spark.feeds import Feed, random_batches
 
+from tidegate.cli import run
 from tidegate.offline.repair import repair
 from tidegate.spark import metrics, read_state, window_join
 
@@ -60,7 +62,7 @@ def state_written(batch: int) -> Callable[[Path], bool]:
 
 
 @pytest.mark.parametrize("streams", [2, 3])
-def test_killed_drivers(feed: Feed, streams: int) -> None:
+def test_killed_drivers(feed: Feed, streams: int, capsys: pytest.CaptureFixture[str]) -> None:
     """Stopped after two micro-batches; killed in the fourth on one core (with two streams), in the
     fifth on three.
 
@@ -97,11 +99,20 @@ def test_killed_drivers(feed: Feed, streams: int) -> None:
     for name in ("rows_in", "rows_out", "evicted", "refused", "expired", "too_late", "alive"):
         assert counted["d"].total[name] == counted["u"].total[name]
     # What Spark keeps is what the metrics say, and can be read without the query.
-    stored = read_state(feed.spark, str(feed.root / "checkpoint-disturbed"))
+    checkpoint = str(feed.root / "checkpoint-disturbed")
+    stored = read_state(feed.spark, checkpoint)
     assert sum(bucket.meta.stats["rows_read"] for bucket in stored) == streams * BATCHES * 80
     assert all(bucket.origin["memory"] == "70 tuples" for bucket in stored)
     logged = [bucket.rows(stream) for bucket in stored for stream in range(streams)]
     assert sum(table.num_rows for table in logged if table is not None) == streams * BATCHES * 80
+    # The command line says the same.
+    assert run(["state", checkpoint, "--json"]) == 0
+    said = json.loads(capsys.readouterr().out)
+    assert said["join"]["memory"] == "70 tuples"
+    assert said["total"].items() <= counted["d"].total.items()
+    assert len(said["buckets"]) == 2
+    assert run(["state", checkpoint, "--operator", "7"]) == 2
+    assert "operator 7" in capsys.readouterr().err
 
 
 def test_another_join_is_refused(feed: Feed) -> None:

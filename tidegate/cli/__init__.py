@@ -21,6 +21,7 @@ from tidegate.cli import (
     plan,
     repair,
     reproduce,
+    state,
     version,
     warm,
     watch,
@@ -35,7 +36,8 @@ INTERRUPTED = 130
 
 app = typer.Typer(
     name="tidegate",
-    help="Window joins over streams that stay inside a memory budget and say what they lost.",
+    help="Window joins over streams that stay inside a memory and a CPU budget and say "
+    "what they lost.",
     epilog="Start with: tidegate demo",
     add_completion=False,
     pretty_exceptions_enable=False,
@@ -46,6 +48,7 @@ app.command("plan")(plan.plan)
 app.command("whatif")(whatif.whatif)
 app.command("repair")(repair.repair)
 app.command("watch")(watch.watch)
+app.command("state")(state.state)
 app.command("demo")(demo.demo)
 app.command("reproduce")(reproduce.reproduce)
 app.command("bench")(bench.bench)

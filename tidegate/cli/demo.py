@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tidegate.cli import arguments, demo_pool, demo_spark
+from tidegate.cli import arguments, demo_pool, demo_spark, local_spark
 from tidegate.cli.screen import answer, console, progress_of, say
 from tidegate.spec import JoinSpec, TidegateError
 
@@ -80,7 +80,7 @@ def demo(
     )
     _explain(streams)
     _warm_up(streams)
-    reason = demo_spark.missing() if spark else None
+    reason = local_spark.missing() if spark else None
     if reason is not None:
         say(f"Spark cannot be used here: {reason}. What follows is the engine alone.")
     spark = spark and reason is None

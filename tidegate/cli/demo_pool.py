@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tidegate.cli import chart_file, demo_pool_view, demo_spark
+from tidegate.cli import chart_file, demo_pool_view, local_spark
 from tidegate.cli.screen import answer, console, say
 from tidegate.spec import JoinSpec, TidegateError
 
@@ -35,7 +35,7 @@ Streams = Mapping[str, list["pa.Table"]]
 def demo_pool(seed: int, json: bool, chart: Path | None) -> None:
     """Run both ways, and show who found how much with which share."""
     chart_file.check(chart)
-    reason = demo_spark.missing()
+    reason = local_spark.missing()
     if reason is not None:
         raise TidegateError(f"a pool divides memory between Spark queries: {reason}")
     say(
@@ -48,7 +48,7 @@ def demo_pool(seed: int, json: bool, chart: Path | None) -> None:
     with tempfile.TemporaryDirectory(prefix="tidegate-demo-") as name:
         folder = Path(name)
         _write(streams, folder)
-        spark = demo_spark.session(folder)
+        spark = local_spark.session(folder, "tidegate demo")
         try:
             found = {
                 "equal": _run(spark, folder, "equal", dict.fromkeys(JOINS, MEMORY // 2)),

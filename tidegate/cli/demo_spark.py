@@ -1,7 +1,7 @@
 """The demonstration as a Spark pipeline: files in, the join, a windowed aggregate downstream.
 
 Law: what is shown comes from the metrics of the queries and from what they wrote. Spark runs inside
-this process on two cores; its own messages go to a file, and are shown only if it fails.
+this process (`local_spark`); its own messages are shown only if it fails.
 """
 
 from __future__ import annotations
@@ -16,14 +16,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tidegate.cli.live import LiveLine, watch
-from tidegate.cli.screen import say
-from tidegate.spec import JoinSpec, TidegateError
+from tidegate.cli.local_spark import LOG, session
+from tidegate.spec import JoinSpec
 
 if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
 
-CORES = 2
 BATCHES = 10
 WARM_UP_BATCHES = 2  # left out of rows/s: code is loaded and compiled in them
 AGGREGATE_WINDOW = "30 minutes"
@@ -46,33 +45,17 @@ class PipelineRun:
     window: str  # when that window began
 
 
-def missing() -> str | None:
-    """Why Spark cannot be used here, in a few words; None if it can."""
-    try:
-        import pyspark  # noqa: F401
-
-        from tidegate.spark.session import check_java, check_protobuf
-
-        check_protobuf()
-        check_java()
-    except ModuleNotFoundError as error:
-        return f"the package {error.name!r} is missing; install tidegate[spark]"
-    except TidegateError as error:
-        return str(error)
-    return None
-
-
 @contextlib.contextmanager
 def pipeline(streams: Mapping[str, pa.Table]) -> Iterator[Pipeline]:
     """Start Spark and write the streams as files; all is gone afterwards."""
     with tempfile.TemporaryDirectory(prefix="tidegate-demo-") as name:
         folder = Path(name)
         write_streams(streams, folder)
-        spark = session(folder)
+        spark = session(folder, "tidegate demo")
         try:
             yield Pipeline(spark, folder)
         except Exception:
-            sys.stderr.write((folder / "spark.log").read_text(errors="replace")[-3000:])
+            sys.stderr.write((folder / LOG).read_text(errors="replace")[-3000:])
             raise
         finally:
             spark.stop()
@@ -157,41 +140,3 @@ def write_streams(streams: Mapping[str, pa.Table], folder: Path) -> None:
             pq.write_table(table.slice(places[batch], places[batch + 1] - places[batch]), path)
             # The file source takes the oldest first.
             os.utime(path, (1_000_000 + batch, 1_000_000 + batch))
-
-
-def session(folder: Path) -> SparkSession:
-    """Spark inside this process; its messages go to a file in the folder."""
-    from pyspark.sql import SparkSession
-
-    from tidegate.spark import configure
-
-    builder = (
-        SparkSession.builder.master(f"local[{CORES}]")
-        .appName("tidegate demo")
-        .config("spark.ui.enabled", "false")
-        .config("spark.ui.showConsoleProgress", "false")
-        # Names of machines without a network do not resolve.
-        .config("spark.driver.bindAddress", "127.0.0.1")
-        .config("spark.driver.host", "127.0.0.1")
-        .config("spark.sql.session.timeZone", "UTC")
-    )
-    say("Starting Spark on two cores of this machine ...")
-    with _messages_to(folder / "spark.log"):
-        spark = configure(builder, partitions=CORES).getOrCreate()
-        spark.sparkContext.setLogLevel("ERROR")
-    return spark
-
-
-@contextlib.contextmanager
-def _messages_to(path: Path) -> Iterator[None]:
-    """Let what is started meanwhile write its messages to a file, for as long as it lives."""
-    kept = {number: os.dup(number) for number in (1, 2)}
-    with path.open("wb") as log:
-        for number in kept:
-            os.dup2(log.fileno(), number)
-    try:
-        yield
-    finally:
-        for number, copy in kept.items():
-            os.dup2(copy, number)
-            os.close(copy)

@@ -262,13 +262,7 @@ def summarise(
     """Sum the reports of the buckets and look for what deserves a warning."""
     buckets = Buckets({bucket: Counts(reports[bucket]["stats"]) for bucket in sorted(reports)})
     total = _no_totals()
-    for stats in buckets.values():
-        for name, value in stats.items():
-            if not interval.is_of_one_sample(name):
-                total[name] = total[name] + value if name in total else value
-    total.update(interval.of_total(total))
-    if "cpu_fraction" in total:
-        total["cpu_fraction"] /= len(buckets)
+    total.update(total_of(buckets))
     keys = sorted(
         ((rows, key) for report in reports.values() for key, rows in report["hot"].items()),
         reverse=True,
@@ -286,6 +280,19 @@ def summarise(
     return JoinMetrics(
         batch, total, buckets, tuple(warnings), examples, query, join, streams, shares
     )
+
+
+def total_of(buckets: Mapping[int, Mapping[str, float]]) -> Counts:
+    """The numbers of all buckets together."""
+    total = Counts()
+    for stats in buckets.values():
+        for name, value in stats.items():
+            if not interval.is_of_one_sample(name):
+                total[name] = total[name] + value if name in total else value
+    total.update(interval.of_total(total))
+    if "cpu_fraction" in total:
+        total["cpu_fraction"] /= len(buckets)
+    return total
 
 
 def _warnings(
