@@ -1,8 +1,8 @@
-"""What a user waits for when nothing is compiled yet: CPU seconds of the first join, then of the next.
+"""What a user waits for while nothing is compiled: CPU seconds of the first join and of the next.
 
-Law: every case runs in a process of its own with an empty folder for compiled code, and is measured
-from the first import to the end of a small join, in CPU seconds of that process. The same process
-once more, with the folder that the first has filled, is the time from then on.
+Law: every case runs in a process of its own with an empty folder for compiled code. What is measured
+are the CPU seconds of that process from its start to the end of a small join. A second process,
+with the folder that the first has filled, takes what every later one takes.
 
 `ours` is what was measured, `theirs` what is allowed: 6 CPU seconds for an exact join, 35 for one
 under a budget (aim 20).

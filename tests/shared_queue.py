@@ -1,7 +1,7 @@
 """Several runs of pytest at once: each takes the next test file that no other run has taken.
 
-`scripts/test.sh` names a folder in TIDEGATE_TEST_QUEUE. A run that comes to the first test of a file
-puts a file of that name there; if there is one, another run has taken the tests. Without the
+`scripts/test.sh` names a folder in TIDEGATE_TEST_QUEUE. A run that comes to the first test of a
+file puts a file of that name there; if there is one, another run has taken the tests. Without the
 variable a run has all its tests. The files that take longest come first, so that no run is left
 alone with one of them at the end.
 """
