@@ -1,7 +1,7 @@
 """What a user waits for while nothing is compiled: CPU seconds of the first join and of the next.
 
-Law: every case runs in a process of its own with an empty folder for compiled code. What is measured
-are the CPU seconds of that process from its start to the end of a small join. A second process,
+Law: every case runs in a process of its own with an empty folder for compiled code. Measured are
+the CPU seconds of that process from its start to the end of a small join. A second process,
 with the folder that the first has filled, takes what every later one takes.
 
 `ours` is what was measured, `theirs` what is allowed: 6 CPU seconds for an exact join, 35 for one
