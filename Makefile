@@ -45,7 +45,7 @@ lint: venv ## check style, layout and the import rule
 types: venv ## check the types
 	$(BIN)/python -m mypy
 
-lock: ## pin every dependency anew in requirements.lock
+lock: ## pin every dependency again in requirements.lock
 	@sh scripts/lock.sh
 
 wheel: venv ## build a wheel that carries compiled code, in dist/

@@ -19,7 +19,7 @@ from tidegate.spec import TidegateError
 
 NAMES = (
     "equi_join", "band_join", "auto_index", "many", "plan", "policies", "without_cpu", "against",
-    "features",
+    "features", "first_use",
     "sampling", "memory_flat", "memory_bytes", "optimum", "sentinel", "target", "whatif",
     "spark_join", "spark_many",
     "spark_budget", "spark_long", "spark_keep_up",

@@ -188,13 +188,18 @@ MEASURES = {"budgets": measure_budgets, "windows": measure_windows}
 
 
 def measured(measure: str, cases: Sequence[Sequence[Any]]) -> list[dict[str, Any]]:
-    """Each case in a process of its own, as many at a time as there are cores."""
+    """Each case in a process of its own, as many at a time as this process may use cores.
+
+    What was found is also said at once: the whole takes an hour or two.
+    """
 
     def one(case: Sequence[Any]) -> dict[str, Any]:
-        print(f"  {measure}: {', '.join(map(str, case[:-1]))}", file=sys.stderr, flush=True)
-        return in_fresh_process("benchmarks.memory_bytes", [json.dumps([measure, *case])])
+        found = in_fresh_process("benchmarks.memory_bytes", [json.dumps([measure, *case])])
+        print(f"  {measure}: {', '.join(map(str, case[:-1]))}: {json.dumps(found)}",
+              file=sys.stderr, flush=True)  # fmt: skip
+        return found
 
-    with ThreadPoolExecutor(os.cpu_count() or 1) as pool:
+    with ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
         return list(pool.map(one, cases))
 
 

@@ -1,18 +1,9 @@
 #!/bin/sh
 # All tests, on two cores. While everything that a wheel carries is compiled, once, for all runs and
-# for the test of the wheel, the tests marked nojit run as plain Python. Then three runs join it:
-# Spark, which waits much; joins under a budget; all else, which takes longest.
+# for the test of the wheel, the tests marked nojit run as plain Python. Then Spark, which waits much,
+# and two runs of all else, which share the test files between them (tests/shared_queue.py).
 cd "$(dirname "$0")/.." || exit
 python=.venv/bin/python
-budgets="tests/test_contracts.py tests/test_cli.py tests/test_extreme_worth.py tests/test_hunt.py
-    tests/test_interrupts.py tests/test_policies.py tests/test_policies_sketch.py
-    tests/test_policies_split.py tests/test_policies_tiers.py tests/test_pool.py
-    tests/test_reproduce.py tests/test_resize.py tests/test_search.py
-    tests/test_snapshot_checks.py"
-others=
-for file in $budgets; do
-    others="$others --ignore=$file"
-done
 logs=$(mktemp -d)
 running=
 failed=0
@@ -46,11 +37,14 @@ TIDEGATE_CACHE=$PWD/build/compiled
 export TIDEGATE_CACHE
 start spark 0 -m spark tests/spark
 spark=$!
-start budgets 5 -m "not spark" $budgets
-budgets=$!
-printf '\n== without a budget, while the others run\n'
-"$python" -m pytest -m "not spark" $others || failed=1
+TIDEGATE_TEST_QUEUE=$logs/taken
+export TIDEGATE_TEST_QUEUE
+mkdir "$TIDEGATE_TEST_QUEUE"
+start second 0 -m "not spark"
+second=$!
+printf '\n== all else, the first of two runs\n'
+"$python" -m pytest -m "not spark" || failed=1
+finish second $second
 finish plain $plain
-finish budgets $budgets
 finish spark $spark
 exit $failed

@@ -7,15 +7,13 @@ itself instead of from chance; `pytest --hypothesis-profile=explore` looks for n
 from __future__ import annotations
 
 import os
-from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
+from shared_queue import shared_queue
 
 # Helper modules get the same readable assertions as test modules.
 pytest.register_assert_rewrite("contracts", "naive")
-
-SPARK_TESTS = Path(__file__).parent / "spark"
 
 # How many examples a law gets that nothing else shows; other tests take a share (`tries.examples`).
 EXAMPLES = int(os.environ.get("TIDEGATE_EXAMPLES", "100"))
@@ -40,9 +38,15 @@ settings.register_profile(
 settings.load_profile("nojit" if os.environ.get("NUMBA_DISABLE_JIT") == "1" else "repeatable")
 
 
+def pytest_configure(config: pytest.Config) -> None:
+    queue = shared_queue()
+    if queue is not None:
+        config.pluginmanager.register(queue)
+
+
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark the tests under tests/spark before pytest selects by mark."""
+    """Mark the tests that use the Spark session before pytest selects by mark."""
     for item in items:
-        if item.path.is_relative_to(SPARK_TESTS):
+        if "session" in getattr(item, "fixturenames", ()):
             item.add_marker(pytest.mark.spark)

@@ -7,9 +7,9 @@ be restored. A second thread that comes while a call is at that line is refused 
 is served as if its call had come before or after the other one.
 
 Compiled code has no lines that Python could be interrupted at, so the lines are those of the plain
-Python around it. `python interrupts.py CHECK SCENARIO` prints what went wrong as JSON, in a process
-of its own: an engine that computes on with half of its arrays may take the process with it. There
-one engine is rewound (`rewinding.py`) and disturbed again, line after line.
+Python around it. `python interrupts.py` does all checks and prints what went wrong as JSON, in a
+process of its own: an engine that computes on with half of its arrays may take the process with it.
+There one engine is rewound (`rewinding.py`) and disturbed again, line after line.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ import os
 import sys
 import threading
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence, Set
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -245,25 +245,46 @@ def check_rewinding(scenario: Scenario) -> None:
         mark.rewind()
 
 
-def interrupt_everywhere(
-    scenario: Scenario, call: Call, known: Set[Line] = frozenset()
-) -> list[str]:
-    """What went wrong, line by line; at lines that are known from other scenarios, by turns by one
-    of two exceptions."""
-    check_rewinding(scenario)
-    expected = undisturbed(scenario)
-    wrong = []
-    engine = prepared(scenario)
-    mark = Mark((engine, scratch._unused))
-    for number, (first, last) in enumerate(first_and_last(moments(scenario, call))):
+def stops_of(
+    found: Sequence[Moment], before: Counter[Line], scenarios: Counter[Line]
+) -> Iterator[tuple[type[BaseException], Moment]]:
+    """Where a call is interrupted, and by what.
+
+    A line has two interrupts: one exception where the call comes to it first, another where it
+    comes to it last. If only one scenario has the line, both happen there, else one in each of the
+    first two scenarios that have it. In the others every fourth line has one, since what an
+    interrupt does depends on what the push has done by then, rather than on the line.
+    """
+    for first, last in first_and_last(found):
         stops = [(KeyboardInterrupt, first), (MemoryError, last)]
-        for stop, moment in [stops[number % 2]] if first.line in known else stops:
+        turn = before[first.line]
+        before[first.line] += 1
+        if scenarios[first.line] == 1:
+            yield from stops
+        elif turn < 2 or (first.line[1] + turn) % 4 == 0:
+            yield stops[(first.line[1] + turn) % 2]
+
+
+def interrupt_everywhere(
+    scenarios: dict[str, Scenario], call_of: Callable[[Scenario], Call]
+) -> list[str]:
+    """What went wrong, line by line."""
+    found = {name: moments(each, call_of(each)) for name, each in scenarios.items()}
+    lines = Counter(line for each in found.values() for line in {moment.line for moment in each})
+    before: Counter[Line] = Counter()
+    wrong = []
+    for name, scenario in scenarios.items():
+        check_rewinding(scenario)
+        expected = undisturbed(scenario)
+        engine = prepared(scenario)
+        mark = Mark((engine, scratch._unused))
+        for stop, moment in stops_of(found[name], before, lines):
             mark.rewind()
             try:
-                interrupted(scenario, engine, call, moment, stop, expected)
+                interrupted(scenario, engine, call_of(scenario), moment, stop, expected)
             except BaseException as error:
                 said = f"{type(error).__name__}: {error}"
-                wrong.append(f"{stop.__name__} at {moment.line}: {said}"[:300])
+                wrong.append(f"{name}: {stop.__name__} at {moment.line}: {said}"[:300])
     return wrong
 
 
@@ -274,8 +295,9 @@ def enter_everywhere(scenario: Scenario) -> list[str]:
     found = first_and_last(push_moments(scenario))
     engine = prepared(scenario)
     mark = Mark((engine, scratch._unused))
-    # A push comes at every line, the two calls that only read at every second one.
-    for name, lines in (("push", found), ("snapshot", found[::2]), ("stats", found[1::2])):
+    # One of three calls comes at each line.
+    for turn, name in enumerate(CALLS):
+        lines = found[turn::3]
         call, answers = CALLS[name], []
         for first, _ in lines:
             mark.rewind()
@@ -288,25 +310,26 @@ def enter_everywhere(scenario: Scenario) -> list[str]:
     return wrong
 
 
-THOROUGH = (SCENARIOS["exact"], SCENARIOS["value"])
-
-
-def interrupt_push(scenario: Scenario) -> list[str]:
-    """Two scenarios have most lines of a push; there both exceptions come at every line."""
-    others = () if scenario in THOROUGH else THOROUGH
-    known = {moment.line for each in others for moment in push_moments(each)}
-    return interrupt_everywhere(scenario, lambda engine: pushed(engine, scenario.push), known)
+def push_of(scenario: Scenario) -> Call:
+    return lambda engine: pushed(engine, scenario.push)
 
 
 def push_moments(scenario: Scenario) -> list[Moment]:
-    return moments(scenario, lambda engine: pushed(engine, scenario.push))
+    return moments(scenario, push_of(scenario))
 
 
-CHECKS: dict[str, Callable[[Scenario], list[str]]] = {
-    "push": interrupt_push,
-    "snapshot": lambda scenario: interrupt_everywhere(scenario, tg.JoinEngine.snapshot),
-    "thread": enter_everywhere,
-}
+def snapshot_of(_: Scenario) -> Call:
+    return tg.JoinEngine.snapshot
+
+
+def checked() -> dict[str, list[str]]:
+    """All checks, each with what went wrong."""
+    return {
+        "push": interrupt_everywhere(SCENARIOS, push_of),
+        "snapshot": interrupt_everywhere({"value": SCENARIOS["value"]}, snapshot_of),
+        "thread": enter_everywhere(SCENARIOS["exact"]),
+    }
+
 
 if __name__ == "__main__":
-    print(json.dumps(CHECKS[sys.argv[1]](SCENARIOS[sys.argv[2]])))
+    print(json.dumps(checked()))

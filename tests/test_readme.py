@@ -12,6 +12,7 @@ from readme import blocks, execute, under
 
 from tidegate.cli import run
 
+FIRST = ("tidegate",)
 ENGINE = ("In Python",)
 LOSS = ("How much was lost",)
 MANY = ("More than two streams",)
@@ -20,14 +21,26 @@ PLANNING = ("Before it runs",)
 SHELL = ("On the command line", "The papers, reproduced")
 # Run by tests/spark/test_readme.py.
 SPARK = ("On Spark", "On a cluster", "Over Spark Connect")
+RUN = (*FIRST, *ENGINE, *LOSS, *MANY, *SAMPLING, *PLANNING, *SHELL, *SPARK)
 
 
 def test_every_block_is_run_by_a_test() -> None:
     for block in blocks():
-        assert block.heading in (*ENGINE, *LOSS, *MANY, *SAMPLING, *PLANNING, *SHELL, *SPARK), (
-            f"no test runs line {block.line}"
-        )
+        assert block.heading in RUN, f"no test runs line {block.line}"
         assert block.language in ("", "python")
+
+
+def test_first_screen() -> None:
+    """The shares that stand beside the example are those that it gives."""
+    names: dict[str, Any] = {}
+    (block,) = under(*FIRST)
+    execute([block], names)
+    streams, join = {"left": names["asked"], "right": names["answered"]}, names["tg"].join
+    every = join(streams, names["exact"]).stats["rows_out"]
+    chance = join(streams, names["small"].replace(policy="random")).stats["rows_out"] / every
+    said = block.text.splitlines()[-1]
+    assert f"# {names['found'] / every:.2f} of the results" in said
+    assert f"find {chance:.2f} (" in said
 
 
 def test_python_blocks() -> None:

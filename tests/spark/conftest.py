@@ -23,7 +23,7 @@ FILES_WITHOUT_LINKS = (
 )
 
 
-@pytest.fixture(scope="session", autouse=True)
+@pytest.fixture(scope="session")
 def compiled() -> None:
     """Let this process compile what the workers will load, or each of them would compile it."""
     moment = pa.array([0, 1], pa.timestamp("us", "UTC"))
@@ -41,7 +41,7 @@ def compiled() -> None:
 
 
 @pytest.fixture(scope="session")
-def session() -> Iterator[SparkSession]:
+def session(compiled: None) -> Iterator[SparkSession]:
     builder = (
         SparkSession.builder.master("local[2]")
         .appName("tidegate tests")

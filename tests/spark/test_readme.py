@@ -58,6 +58,7 @@ def test_python_blocks(
     assert names["tg"].spark.metrics(pairs).total["rows_out"] == pairs.count()  # type: ignore[attr-defined]
 
 
+@pytest.mark.spark
 def test_shipping_the_library_alone(tmp_path: Path) -> None:
     """The commands of the README in a clone, with a master inside the job's own process."""
     clone = tmp_path / "clone"
