@@ -10,15 +10,18 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from tidegate.columns.intake import to_arrow
 from tidegate.sample.aggregate import COUNT, Aggregate
 from tidegate.spec import TidegateError
-from tidegate.spec.units import Window
+from tidegate.spec.units import LARGEST_TIME, Window
 
 WEIGHT = "_weight"
 START = "window_start"
+_LIBRARIES = ("pyarrow", "pandas", "polars")
+_MICROSECONDS = {"s": 1_000_000, "ms": 1_000, "us": 1, "ns": 1}  # of a unit; "ns" is divided
 ANSWER = ("estimate", "low", "high", "error", "rows", "tuples", "interval")
 
 
@@ -69,13 +72,17 @@ def no_such_times(kind: Any) -> TidegateError:
 
 
 def read(table: Any) -> pa.Table:
-    try:
-        return to_arrow(table, "the results")
-    except TidegateError:
+    if isinstance(table, list | tuple) and all(isinstance(piece, pa.Table) for piece in table):
+        raise TidegateError(
+            "estimate was given a list of tables; give one, such as pyarrow.concat_tables(pieces)"
+        )
+    library = type(table).__module__.partition(".")[0]
+    if library not in _LIBRARIES and not hasattr(table, "__arrow_c_stream__"):
         raise TidegateError(
             f"estimate was given {type(table).__name__}; give the results of a join: a pyarrow "
             "Table, a pandas, polars or Spark DataFrame, or what tidegate.join returned"
-        ) from None
+        )
+    return to_arrow(table, "results")
 
 
 def weights_of(table: pa.Table) -> NDArray[np.float64]:
@@ -98,9 +105,10 @@ def numbers_of(table: pa.Table, wanted: Aggregate) -> NDArray[np.float64]:
     if wanted.column is None:
         return np.ones(table.num_rows)
     column = _plain(table.column(wanted.column))
-    if wanted.function == COUNT:
-        return np.where(column.is_null().to_numpy(), np.nan, 1.0)
     kind = column.type
+    if wanted.function == COUNT:
+        left_out = column.is_null(nan_is_null=pa.types.is_floating(kind))
+        return np.where(left_out.to_numpy(), np.nan, 1.0)
     if not (
         pa.types.is_integer(kind)
         or pa.types.is_floating(kind)
@@ -147,6 +155,8 @@ def _groupable(column: pa.ChunkedArray) -> pa.ChunkedArray:
             for piece in column.chunks
         ]
         return pa.chunked_array(pieces, pa.dictionary(kind.index_type, values)).unify_dictionaries()
+    if pa.types.is_float32(kind) or pa.types.is_float64(kind):
+        return pc.add(column, pa.scalar(0.0, kind))  # -0.0 is the same group as 0.0
     return column.cast(_viewless(kind))
 
 
@@ -176,9 +186,15 @@ def starts_of(table: pa.Table, times: Sequence[str], stretch: Window) -> pa.Arra
 def _moments(column: pa.ChunkedArray) -> NDArray[np.int64]:
     """Integers, or microseconds."""
     kind = column.type
+    unit = kind.unit if pa.types.is_timestamp(kind) else "us"
+    column = column if pa.types.is_integer(kind) else column.cast(pa.int64())
+    ends = [end for end in pc.min_max(column).as_py().values() if end is not None]
+    if any(abs(end) * _MICROSECONDS[unit] > LARGEST_TIME for end in ends):
+        raise TidegateError(
+            "a time column of the results has times beyond 2**62 units, which cannot be cut into "
+            "stretches; leave out those rows"
+        )
     whole: NDArray[np.int64] = (
         column.cast(pa.int64()).combine_chunks().to_numpy(zero_copy_only=False)
     )
-    if pa.types.is_integer(kind) or kind.unit == "us":
-        return whole
-    return whole // 1000 if kind.unit == "ns" else whole * {"s": 1_000_000, "ms": 1000}[kind.unit]
+    return whole // 1000 if unit == "ns" else whole * _MICROSECONDS[unit]

@@ -24,11 +24,13 @@ from tidegate.sample.asked import (
     starts_of,
     weights_of,
 )
+from tidegate.sample.intervals import Arithmetic
 from tidegate.spec import TidegateError
 from tidegate.spec.units import Window, parse_window
 
 EXACT, UNKNOWN = "exact", "unknown"
 _MISSED = 3.0  # standard errors between a count and what keys promise that are no chance
+_NUMPY = Arithmetic(np.where, np.sqrt, np.exp)
 _TAG, _KEY, _START = "_tidegate_tag", "_tidegate_key_", "_tidegate_start"
 
 
@@ -154,7 +156,7 @@ def _answer(
         columns = {name: total.column(f"{name}_sum").to_numpy() for name in sums.TOTALS}
         beside = total.column(_START).to_numpy() if stretch is not None else None
         lacking = _lacking(columns, beside)
-        found = sums.finish(wanted.function, columns, level, np.where, np.sqrt, lacking)
+        found = sums.finish(wanted.function, columns, level, _NUMPY, lacking)
         columns_of_answer = _columns(columns, found, centre, level)
     names = [*groups, *([START] if stretch is not None else [])]
     named = {name: total.column(key) for name, key in zip(names, keys, strict=True)}
@@ -218,8 +220,8 @@ def _columns(
     nothing = total["rows"] == 0
     return {
         "estimate": pa.array(estimates, mask=nothing),
-        "low": pa.array(estimates - found.reach, mask=unknown | nothing),
-        "high": pa.array(estimates + found.reach, mask=unknown | nothing),
+        "low": pa.array(estimates - found.below, mask=unknown | nothing),
+        "high": pa.array(estimates + found.above, mask=unknown | nothing),
         "error": pa.array(np.asarray(found.error), mask=unknown | nothing),
         "rows": pa.array(total["rows"].astype(np.int64)),
         "tuples": pa.array(total["clusters"].astype(np.int64)),

@@ -14,6 +14,7 @@ from tidegate.sample import sums, tags
 from tidegate.sample.aggregate import COUNT, Aggregate
 from tidegate.sample.asked import START, WEIGHT, check_columns, no_such_times, not_a_number
 from tidegate.sample.estimates import EXACT, UNKNOWN, name_of
+from tidegate.sample.intervals import Arithmetic
 from tidegate.spec import TidegateError
 from tidegate.spec.units import Window
 
@@ -177,7 +178,8 @@ def _answer(
     if groups and not is_stream:  # a stream has no place to look at groups side by side
         beside = f.lit(0) if stretch is None else f.col(_STRETCH)
         lacking = f.sum(lacking).over(Over.partitionBy(beside))
-    found = sums.finish(wanted.function, columns, level, _where, f.sqrt, lacking)
+    arithmetic = Arithmetic(_where, f.sqrt, f.exp)
+    found = sums.finish(wanted.function, columns, level, arithmetic, lacking)
     has_rows = columns["rows"] > 0.0
     is_known = (found.is_known | found.is_exact) & has_rows
     keys = [f.col(_quoted(name)) for name in groups]
@@ -188,8 +190,8 @@ def _answer(
     return total.select(
         *keys,
         f.when(has_rows, found.estimate).alias("estimate"),
-        f.when(is_known, found.estimate - found.reach).alias("low"),
-        f.when(is_known, found.estimate + found.reach).alias("high"),
+        f.when(is_known, found.estimate - found.below).alias("low"),
+        f.when(is_known, found.estimate + found.above).alias("high"),
         f.when(is_known, found.error).alias("error"),
         columns["rows"].cast("bigint").alias("rows"),
         columns["clusters"].cast("bigint").alias("tuples"),

@@ -22,22 +22,22 @@ residual x - R, divided by the estimated number of rows (A1 and C1 are A and C f
 Where the weight rose during the life of a tuple, the exact estimate has the p of the earlier row
 for each pair; A C has their mean over both orders, which is a little more.
 
-Law: everything here is made of sums, which merge, and of arithmetic that numpy and Spark share. An
-interval is Student's, its degrees of freedom the effective number of clusters; where these are too
-few, or nothing can be said, the interval is unknown.
+Law: everything here is made of sums, which merge, and of arithmetic that numpy and Spark share. How
+far an interval reaches is said by the effective number of clusters (`intervals`); where these are
+too few, or nothing can be said, the interval is unknown.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from statistics import NormalDist
+import math
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from tidegate.sample.aggregate import COUNT, SUM
+from tidegate.sample.aggregate import AVG, COUNT, SUM
+from tidegate.sample.intervals import FEWEST, Arithmetic, reaches
 from tidegate.sample.tags import Entry
 from tidegate.spec import TidegateError
 
-FEWEST = 15.0  # effective clusters for which intervals have shown to be honest
 _OF_PRODUCTS = 2.0
 _HIGHEST = 0.9999  # level for which the quantile's expansion is good enough
 _LOST = 1e-11  # of a difference of sums: below that, digits were lost
@@ -56,7 +56,8 @@ class Finished(NamedTuple):
 
     estimate: Any
     error: Any
-    reach: Any  # half the length of the interval
+    below: Any  # how far the interval reaches below the estimate
+    above: Any
     is_known: Any
     is_exact: Any
 
@@ -98,8 +99,7 @@ def finish(
     function: str,
     total: Mapping[str, Any],
     level: float,
-    where: Callable[[Any, Any, Any], Any],
-    root: Callable[[Any], Any],
+    of: Arithmetic,
     lacking: Any,
 ) -> Finished:
     """Estimate and interval of groups from their TOTALS, as arrays of numpy or columns of Spark.
@@ -107,7 +107,7 @@ def finish(
     Of a group's rows that were not sampled nothing is known. So it is exact only if `lacking` is 0:
     the sampled rows, of it and of the groups beside it, that came when others had been lost.
     """
-    squares, alone = total["squares_c"], total["alone_c"]
+    where, squares, alone = of.where, total["squares_c"], total["alone_c"]
     if function == COUNT:
         estimate, variance, largest = total["number"], total["c"], total["alone_c"]
     elif function == SUM:
@@ -124,25 +124,11 @@ def finish(
     # Of rows with several tuples: products of weights are more skewed, so a cluster says less.
     effective = where(total["alone_c"] == total["c"], effective, effective / _OF_PRODUCTS)
     is_known = (effective >= FEWEST) & (variance > _LOST * largest) & (total["untagged"] == 0.0)
-    error = root(where(is_known, variance, 0.0))
-    reach = error * student(level, where(is_known, effective, FEWEST) - 1.0)
-    return Finished(estimate, error, reach, is_known, is_exact)
-
-
-def student(level: float, freedom: Any) -> Any:
-    """Student's quantile of a two-sided interval: its expansion in 1 / degrees of freedom.
-
-    >>> round(student(0.95, 9.0), 2), round(student(0.95, 30.0), 3)
-    (2.26, 2.042)
-    """
-    z = NormalDist().inv_cdf((1.0 + level) / 2.0)
-    terms = (
-        (z**3 + z) / 4.0,
-        (5.0 * z**5 + 16.0 * z**3 + 3.0 * z) / 96.0,
-        (3.0 * z**7 + 19.0 * z**5 + 17.0 * z**3 - 15.0 * z) / 384.0,
-    )
-    first, second, third = terms
-    return z + (first + (second + third / freedom) / freedom) / freedom
+    is_known = is_known & (variance < math.inf)  # which no NaN is, for numpy and for Spark
+    error = of.root(where(is_known, variance, 0.0))
+    effective = where(is_known, effective, FEWEST)
+    below, above = reaches(level, estimate, error, effective, of, is_ratio=function == AVG)
+    return Finished(estimate, error, below, above, is_known, is_exact)
 
 
 def check_level(level: Any) -> float:
