@@ -105,8 +105,9 @@ def test_a_stream_needs_stretches_of_time(feed: Feed) -> None:
     stream = feed.stream("rows", "group long, x double, _weight double, ts timestamp")
     with pytest.raises(tg.TidegateError, match="a stream has no end"):
         tg.estimate(stream, "count(*)")
+    twice = stream.selectExpr("*", "ts AS at")
     with pytest.raises(tg.TidegateError, match="one column that has a watermark"):
-        tg.estimate(stream, "count(*)", every="1 minute", time=["ts", "ts"])
+        tg.estimate(twice, "count(*)", every="1 minute", time=["ts", "at"])
     with pytest.raises(tg.TidegateError, match="needs numbers"):
         tg.estimate(stream, "sum(ts)", every="1 minute", time="ts")
 
