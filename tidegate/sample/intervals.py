@@ -39,33 +39,43 @@ _OF_ONE_SIGN = 1.0 + 1e-9
 _NEAR = 0.01  # no number of clusters is nearer to FEWEST, so that nothing is divided by 0
 
 
+def _itself(value: Any) -> Any:
+    return value
+
+
 class Arithmetic(NamedTuple):
-    """Functions of arrays of numpy or columns of Spark."""
+    """Functions of arrays of numpy or columns of Spark.
+
+    `keep` is for what is used more than once: a column of Spark is an expression, which is repeated
+    in full wherever it stands until it is a column of its own.
+    """
 
     where: Callable[[Any, Any, Any], Any]
     root: Callable[[Any], Any]
     exp: Callable[[Any], Any]
+    keep: Callable[[Any], Any] = _itself
 
 
 def reaches(
     level: float, estimate: Any, error: Any, effective: Any, of: Arithmetic, is_ratio: bool
 ) -> tuple[Any, Any]:
     """How far the interval reaches below the estimate, and above it."""
-    t = student(level, effective - 1.0)
-    even = error * t
+    t = of.keep(student(level, effective - 1.0))
+    even = of.keep(error * t)
     if is_ratio:
         return even, even
-    unit = error / of.root(effective)
-    size = of.where(estimate < 0.0, -estimate, estimate)
-    is_one_sign = error * of.root(effective) <= size * _OF_ONE_SIGN
-    outer = unit * (t * t / 2.0 + t * of.root(effective + t * t / 4.0))
-    inner = outer - unit * t * t
-    lowest = of.root(effective) - _selected(level, effective, of) / 2.0
-    selected = unit * (effective - of.where(lowest > 0.0, lowest * lowest, 0.0))
-    share = error * of.root(effective) / of.where(size > 0.0, size, 1.0)
+    root = of.keep(of.root(effective))
+    unit = of.keep(error / root)
+    size = of.keep(of.where(estimate < 0.0, -estimate, estimate))
+    is_one_sign = of.keep(error * root <= size * _OF_ONE_SIGN)
+    outer = of.keep(unit * (t * t / 2.0 + t * of.root(effective + t * t / 4.0)))
+    inner = of.keep(outer - unit * t * t)
+    lowest = of.keep(root - _selected(level, effective, of) / 2.0)
+    selected = of.keep(unit * (effective - of.where(lowest > 0.0, lowest * lowest, 0.0)))
+    share = of.keep(error * root / of.where(size > 0.0, size, 1.0))
     further = of.where(selected > inner, selected - inner, 0.0)
-    inner = of.where(is_one_sign, inner + share * share * further, even)
-    outer = of.where(is_one_sign, outer, even)
+    inner = of.keep(of.where(is_one_sign, inner + share * share * further, even))
+    outer = of.keep(of.where(is_one_sign, outer, even))
     is_negative = estimate < 0.0
     return of.where(is_negative, outer, inner), of.where(is_negative, inner, outer)
 
@@ -78,8 +88,8 @@ def _selected(level: float, effective: Any, of: Arithmetic) -> Any:
     normal quantile z for a large one. In between it is right within 3 %.
     """
     z, depth = NormalDist().inv_cdf(level), -math.log(1.0 - level)
-    d = 2.0 * of.root(effective) - 2.0 * math.sqrt(FEWEST)
-    d = of.where(d > _NEAR, d, _NEAR)
+    d = of.keep(2.0 * of.root(effective) - 2.0 * math.sqrt(FEWEST))
+    d = of.keep(of.where(d > _NEAR, d, _NEAR))
     return z + depth / d * of.exp(-(z * d + 0.45 * d * d) / depth)
 
 

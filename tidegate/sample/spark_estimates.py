@@ -21,6 +21,7 @@ from tidegate.spec.units import Window
 _NUMBERS = ("tinyint", "smallint", "int", "bigint", "float", "double", "decimal", "boolean")
 _PART, _TAG, _STRETCH = "_tidegate_part_", "_tidegate_tag", "_tidegate_stretch"
 _ENTRY, _BITS = "_tidegate_entry", "_tidegate_bits"
+_STEP = "_tidegate_step_"
 
 
 def estimate_frame(
@@ -162,6 +163,27 @@ def _stretch_again(stretch: Window) -> Any:
     return f.window(f.window_time(f.col(_STRETCH)), f"{stretch.size} microseconds").alias(_STRETCH)
 
 
+class _Steps:
+    """A frame that gets a column for each value that is kept.
+
+    Without them the expressions of an interval, which name each other several times, had as many
+    terms as there are ways through them, and Spark's analyser took ten seconds.
+    """
+
+    def __init__(self, frame: Any) -> None:
+        self.frame = frame
+        self._count = 0
+
+    def keep(self, value: Any) -> Any:
+        """A value as a column of its own."""
+        from pyspark.sql import functions as f
+
+        name = f"{_STEP}{self._count}"
+        self._count += 1
+        self.frame = self.frame.withColumn(name, value)
+        return f.col(name)
+
+
 def _answer(
     total: Any,
     wanted: Aggregate,
@@ -178,7 +200,8 @@ def _answer(
     if groups and not is_stream:  # a stream has no place to look at groups side by side
         beside = f.lit(0) if stretch is None else f.col(_STRETCH)
         lacking = f.sum(lacking).over(Over.partitionBy(beside))
-    arithmetic = Arithmetic(_where, f.sqrt, f.exp)
+    steps = _Steps(total)
+    arithmetic = Arithmetic(_where, f.sqrt, f.exp, steps.keep)
     found = sums.finish(wanted.function, columns, level, arithmetic, lacking)
     has_rows = columns["rows"] > 0.0
     is_known = (found.is_known | found.is_exact) & has_rows
@@ -187,7 +210,7 @@ def _answer(
         start = f.col(_STRETCH) if stretch.kind == "integer" else f.col(_STRETCH + ".start")
         keys.append(start.alias(START))
     said = f.when(found.is_exact, f.lit(EXACT)).otherwise(f.lit(name_of(level)))
-    return total.select(
+    return steps.frame.select(
         *keys,
         f.when(has_rows, found.estimate).alias("estimate"),
         f.when(is_known, found.estimate - found.below).alias("low"),

@@ -107,7 +107,7 @@ def finish(
     Of a group's rows that were not sampled nothing is known. So it is exact only if `lacking` is 0:
     the sampled rows, of it and of the groups beside it, that came when others had been lost.
     """
-    where, squares, alone = of.where, total["squares_c"], total["alone_c"]
+    where, keep, squares, alone = of.where, of.keep, total["squares_c"], total["alone_c"]
     if function == COUNT:
         estimate, variance, largest = total["number"], total["c"], total["alone_c"]
     elif function == SUM:
@@ -115,18 +115,19 @@ def finish(
         squares, alone = total["squares_a"], total["alone_a"]
     else:
         number = where(total["number"] > 0.0, total["number"], 1.0)
-        estimate = ratio = total["total"] / number
+        estimate = ratio = keep(total["total"] / number)
         scale = number * number
         variance = (total["a"] - ratio * total["b"] + ratio * ratio * total["c"]) / scale
         largest = (total["alone_a"] + ratio * ratio * total["alone_c"]) / scale
-    is_exact = lacking == 0.0
+    variance, is_exact = keep(variance), keep(lacking == 0.0)
     effective = where(squares > 0.0, alone * alone / where(squares > 0.0, squares, 1.0), 0.0)
     # Of rows with several tuples: products of weights are more skewed, so a cluster says less.
-    effective = where(total["alone_c"] == total["c"], effective, effective / _OF_PRODUCTS)
+    effective = keep(effective)
+    effective = keep(where(total["alone_c"] == total["c"], effective, effective / _OF_PRODUCTS))
     is_known = (effective >= FEWEST) & (variance > _LOST * largest) & (total["untagged"] == 0.0)
-    is_known = is_known & (variance < math.inf)  # which no NaN is, for numpy and for Spark
-    error = of.root(where(is_known, variance, 0.0))
-    effective = where(is_known, effective, FEWEST)
+    is_known = keep(is_known & (variance < math.inf))  # which no NaN is, for numpy and for Spark
+    error = keep(of.root(where(is_known, variance, 0.0)))
+    effective = keep(where(is_known, effective, FEWEST))
     below, above = reaches(level, estimate, error, effective, of, is_ratio=function == AVG)
     return Finished(estimate, error, below, above, is_known, is_exact)
 
