@@ -32,6 +32,7 @@ Homes = NDArray[np.int16]
 Place = tuple[int, int]  # where a column would have the value of address 0, and its stride
 PARTS = 8  # a segment holds at most such a part of the rows alive, so that it can leave as a whole
 SMALL = 16_384  # rows: segments below are not divided
+LARGE = 1 << 20  # bytes: more columns than that are written past the CPU's caches
 _SMALL_BLOCK = 1 << 14  # bytes: below, arrays stay where Arrow has made them
 _WIDTHS = {8, 16, 32, 64}  # bits
 
@@ -263,7 +264,8 @@ class Sources:
         widths = [_width(kind) for kind in kinds]
         begins = np.cumsum([0, *(-(-count * width // 64) * 64 for width in widths)])
         block = pa.allocate_buffer(int(begins[-1]), pool)
-        self._copy(columns, addresses, homes, block, begins[:-1], widths)
+        past = block.size >= LARGE
+        self._copy(columns, addresses, homes, block, begins[:-1], widths, past)
         return [
             pa.Array.from_buffers(kind, count, [None, block.slice(begin, count * width)], 0)
             for kind, width, begin in zip(kinds, widths, begins.tolist(), strict=False)
@@ -277,6 +279,7 @@ class Sources:
         block: pa.Buffer,
         begins: NDArray[np.int64],
         steps: Sequence[int],
+        past: bool = False,
     ) -> None:
         if not block.size:
             return
@@ -288,5 +291,5 @@ class Sources:
         outs = block.address + begins
         is_packed = len(columns) > 1 and alike and strides[0, 0] > widths[0]
         room = np.empty(PACKED_BLOCK if is_packed else COLUMN_BLOCK, np.int64)
-        numbers = (widths, outs, np.array(steps, np.int64), room)
+        numbers = (widths, outs, np.array(steps, np.int64), past, room)
         copy_values(starts, strides, alike, homes, addresses, *numbers)

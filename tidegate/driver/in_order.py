@@ -1,13 +1,16 @@
 """The common case of a two-way join: equal keys, time windows, no budget, all in order.
 
-Law: the same steps on the same state as `arrival`, so either loop can go on where the other
-stopped. What is left out is only what cannot happen here: everybody leaves at the head of its line,
-what is retained after expiry is in the window of the arrival, and no predicate is left to check
-after the key.
+Law: the rows and counts of `arrival`, which can go on where this loop stopped, and the other way
+round, once the index is of the other kind (`state.arrays.with_index_for`). What is left out is only
+what cannot happen here: everybody leaves in the order in which they came, what is retained after
+expiry is in the window of the arrival, and no predicate is left to check after the key.
 
-It is a loop of its own because it is worth it: see `python -m benchmarks equi_join`. A line without
-budget or disorder has no gaps, so the counts of a stream (alive, taken, expired, results) follow
-from where its cursor and its line stand; they are written once, when the loop is left.
+It is a loop of its own because it is worth it: see `python -m benchmarks equi_join`. The index is
+one from which nobody is taken out (`index.numbered`). Heads of lines are looked at only when one of
+them can be dead: `due` is the first moment at which that is so. Whom a stream holds stands in
+`work.since` and `work.held` while the loop runs. The counts of a lane follow from these and are
+written when the loop is left. Steps that do not depend on the number of streams serve
+`in_order_many` too.
 """
 
 from __future__ import annotations
@@ -16,14 +19,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tidegate.binding.spec_records import HASH
+from tidegate.compiled import layout
 from tidegate.compiled.kernel import kernel, step
 from tidegate.compiled.scratch import Scratch
 from tidegate.driver.admission import DONE, NEED_OUTPUT, NEED_PLACES, NEED_SLOTS
 from tidegate.driver.prefetching import FAR, NEAR, NEXT
 from tidegate.estimators.importance import combined
-from tidegate.index import hash_table
+from tidegate.index import hash_table, numbered
 from tidegate.state.join_state import FOUND, NOTHING_FOUND, RESULTS, State
 from tidegate.windows import lifetime
+
+NEVER = 2**62 + 2**61
 
 
 def serves(state: State) -> bool:
@@ -48,65 +54,97 @@ def room_for_buckets(scratch: Scratch, arrivals: int) -> NDArray[np.uint32]:
 
 
 @step
-def expire(state, stream, watermark):
-    """Forget the head of the line of a stream as long as it is dead at the watermark."""
-    lane = state.lanes[stream]
-    while lane.begin < lane.end:
-        slot = state.lines[np.uint64(lane.begin)]
-        if state.slots[slot].time + lane.window >= watermark:
-            break
-        if state.slots[slot].older != lifetime.NOT_INDEXED:
-            bucket = hash_table.bucket_of(state.buckets, state.slots[slot].code)
-            hash_table.remove(state.buckets, state.slots, stream, bucket, slot)
-        state.slots[slot].newer = state.pool[0].first_unused
-        state.pool[0].first_unused = slot
-        state.pool[0].unused += 1
-        lane.begin += 1
+def find_buckets(state, arrivals, work):
+    """The bucket of each arrival, if they are not known for the present table."""
+    if work.hashed[0] != len(state.buckets):
+        work.hashed[0] = len(state.buckets)
+        for arrival in range(len(arrivals.code)):
+            work.bucket[arrival] = hash_table.bucket_of(state.buckets, arrivals.code[arrival])
+
+
+# --- who is there ------------------------------------------------------------------------
 
 
 @step
-def meet(state, arrivals, work, output, stream, bucket, arrival):
-    """Write the matches; False if the output is full before the last, and then to be called again.
+def open_streams(state, arrivals, work):
+    """Write down whom each stream holds, and when its next tuple comes."""
+    for stream in range(len(state.lanes)):
+        lane = state.lanes[stream]
+        work.next[stream] = next_time(arrivals, work, stream)
+        work.held[stream] = lane.end - lane.begin
+        work.since[stream] = lane.taken - work.held[stream]
 
-    `progress[FOUND]` is the node of the chain to go on with.
+
+@step
+def close_streams(state, work, looks):
+    """What follows from that: everybody that was taken is in the line, or has expired.
+
+    `looks`: every arrival has visited its bucket once.
     """
-    other = 1 - stream
-    code = arrivals.code[arrival]
-    row = arrivals.row[arrival]
-    weighed = state.gate[0].has_importance
-    room = len(output.importance)
-    results = output.filled[RESULTS]
-    comparisons = 0
-    gained = 0.0
-    node = np.int64(work.progress[FOUND])
-    if node < 0:
-        node = np.int64(state.buckets[bucket, other, hash_table.OLDEST])
-    while node >= 0:
-        if state.slots[node].code == code:
-            if results == room:
-                break
-            output.rows[stream, results] = row
-            output.rows[other, results] = state.slots[node].row
-            if weighed:
-                worth = combined(
-                    state.gate[0].combine, arrivals.importance[arrival], state.importance[node]
-                )
-                output.importance[results] = worth
-                gained += worth
-            results += 1
-        comparisons += 1
-        node = np.int64(state.slots[node].newer)
-    if weighed:
-        state.gate[0].importance_out += gained
-    state.lanes[stream].comparisons += comparisons
-    output.filled[RESULTS] = results
-    work.progress[FOUND] = node
-    return node < 0
+    note_peaks(state, work)
+    for stream in range(len(state.lanes)):
+        lane = state.lanes[stream]
+        taken = work.since[stream] + work.held[stream]
+        if looks:
+            lane.visits += taken - lane.taken
+        state.gate[0].order += taken - lane.taken
+        state.pool[0].alive += work.held[stream] - lane.alive
+        lane.taken, lane.alive = taken, work.held[stream]
+        lane.expired = work.since[stream]
 
 
 @step
-def enter_line(state, arrivals, stream, arrival):
-    """Give the arrival a slot, and the place at the end of its line."""
+def note_peaks(state, work):
+    """Asked before somebody leaves, and at the end: in between streams only grow."""
+    total = np.int64(0)
+    for stream in range(len(state.lanes)):
+        lane = state.lanes[stream]
+        lane.peak = max(lane.peak, work.held[stream])
+        total += work.held[stream]
+    state.pool[0].peak = max(state.pool[0].peak, total)
+
+
+@step
+def expire(state, work, watermark):
+    """Forget the heads of all lines that are dead; returns from when on another one is."""
+    note_peaks(state, work)
+    due = np.int64(NEVER)
+    for stream in range(len(state.lanes)):
+        lane = state.lanes[stream]
+        position, end = np.uint64(lane.begin), np.uint64(lane.end)
+        while position < end:
+            slot = np.uint64(state.lines[position])
+            dead_from = state.slots[slot].time + lane.window + 1
+            if dead_from > watermark:
+                due = min(due, dead_from)
+                break
+            state.slots[slot].newer = state.pool[0].first_unused
+            state.pool[0].first_unused = slot
+            position += np.uint64(1)
+        gone = np.int64(position) - lane.begin
+        lane.begin += gone
+        work.since[stream] += gone
+        work.held[stream] -= gone
+        state.pool[0].unused += gone
+    return due
+
+
+@step
+def missing_room(state, lane):
+    need = DONE
+    if state.pool[0].unused == 0:
+        need = NEED_SLOTS
+    elif lane.end == lane.stop:
+        if lifetime.is_cramped(lane, lane.end - lane.begin):
+            need = NEED_PLACES
+        else:
+            lifetime.close_gaps(state.notes, 0, lane, state.lines)
+    return need
+
+
+@step
+def settle(state, arrivals, work, stream, bucket, arrival):
+    """Give the arrival a slot, in its window and in its index."""
     lane = state.lanes[stream]
     slot = np.int64(state.pool[0].first_unused)
     state.pool[0].first_unused = state.slots[slot].newer
@@ -119,118 +157,138 @@ def enter_line(state, arrivals, stream, arrival):
     state.slots[slot].row = arrivals.row[arrival]
     if state.gate[0].has_importance:
         state.importance[slot] = arrivals.importance[arrival]
-    return slot
+    if arrivals.matchable[arrival]:
+        number = work.since[stream] + work.held[stream]
+        numbered.insert(state.buckets, state.slots, stream, bucket, slot, number)
+    else:
+        state.slots[slot].older = lifetime.NOT_INDEXED
+    work.held[stream] += 1
 
 
 @step
-def settle(state, arrivals, stream, bucket, arrival):
-    """Give the arrival a slot, in its window and in its index."""
-    pool = state.pool
-    lane = state.lanes[stream]
-    if lane.end == lane.stop:
-        lifetime.close_gaps(state.notes, 0, lane, state.lines)
-    slot = enter_line(state, arrivals, stream, arrival)
-    if arrivals.matchable[arrival]:
-        hash_table.insert(state.buckets, state.slots, stream, bucket, slot)
-    else:
-        state.slots[slot].older = lifetime.NOT_INDEXED
-        lane.visits -= 1  # `write_counts` takes it that every arrival probed
-    lane.peak = max(lane.peak, lane.end - lane.begin)
-    pool[0].peak = max(pool[0].peak, len(state.slots) - pool[0].unused)
+def next_time(arrivals, work, stream):
+    """When the next tuple of a stream comes."""
+    cursor = work.cursor[stream]
+    return arrivals.time[np.uint64(cursor)] if cursor < arrivals.end[stream] else np.int64(NEVER)
+
+
+@step
+def go_on(arrivals, work, stream):
+    """The next tuple of a stream is taken, or came too late."""
+    work.cursor[stream] += 1
+    work.next[stream] = next_time(arrivals, work, stream)
+
+
+# --- two streams -------------------------------------------------------------------------
+
+
+@step
+def find(state, arrivals, work, stream, bucket, arrival):
+    """Collect the tuples of the other stream that have the key of the arrival, newest first."""
+    other = 1 - stream
+    found, comparisons = numbered.chain(
+        state.buckets, state.slots, bucket, other, work.since[other], work.held[other],
+        arrivals.code[arrival], work.found, np.int64(0),
+    )  # fmt: skip
+    state.lanes[stream].comparisons += comparisons
+    return found
+
+
+@step
+def emit(state, arrivals, work, output, stream, arrival, found):
+    """Write the matches, oldest first; returns how many are left when the output is full."""
+    other = 1 - stream
+    row = arrivals.row[arrival]
+    weighed = state.gate[0].has_importance
+    begin = output.filled[RESULTS]
+    count = min(found, len(output.importance) - begin)
+    gained = 0.0
+    for k in range(np.uint64(count)):
+        slot = np.uint64(work.found[np.uint64(found) - np.uint64(1) - k])
+        result = np.uint64(begin) + k
+        output.rows[stream, result] = row
+        output.rows[other, result] = state.slots[slot].row
+        if weighed:
+            worth = combined(
+                state.gate[0].combine, arrivals.importance[arrival], state.importance[slot]
+            )
+            output.importance[result] = worth
+            gained += worth
+    if weighed:
+        state.gate[0].importance_out += gained
+    output.filled[RESULTS] = begin + count
+    state.gate[0].results += count
+    return found - count
 
 
 @step
 def look_ahead(state, work, stream, arrival):
     """Bring near what the next arrivals of the stream, and its next expiries, will touch."""
     other = 1 - stream
-    hash_table.warm_bucket(state.buckets, work.bucket[np.uint64(arrival + FAR)])
-    bucket = work.bucket[np.uint64(arrival + NEAR)]
-    hash_table.warm_chain(state.buckets, state.slots, other, hash_table.OLDEST, bucket)
-    hash_table.warm_chain(state.buckets, state.slots, stream, hash_table.NEWEST, bucket)
-    bucket = work.bucket[np.uint64(arrival + NEXT)]
-    hash_table.warm_second(state.buckets, state.slots, other, bucket)
+    numbered.warm_row(state.buckets, work.bucket[np.uint64(arrival + FAR)])
+    bucket = np.uint64(work.bucket[np.uint64(arrival + NEAR)])
+    layout.warm(state.slots, numbered.newest_slot(state.buckets, bucket, other))
+    bucket = np.uint64(work.bucket[np.uint64(arrival + NEXT)])
+    slot = max(np.int64(0), numbered.newest_slot(state.buckets, bucket, other))
+    layout.warm(state.slots, np.int64(state.slots[np.uint64(slot)].older))
     lane = state.lanes[stream]
     if lane.begin + NEAR < lane.end:
-        slot = state.lines[lane.begin + NEAR]
-        hash_table.warm_bucket(
-            state.buckets, hash_table.bucket_of(state.buckets, state.slots[slot].code)
-        )
+        layout.warm(state.slots, np.int64(state.lines[np.uint64(lane.begin + NEAR)]))
 
 
 @step
-def take_next(state, arrivals, work, output, stream):
-    """Take the next arrival of a stream; returns what is missing to do that, or DONE."""
+def take_next(state, arrivals, work, output, stream, due):
+    """Take the next arrival of a stream; returns what is missing to do that, or DONE, and `due`."""
     arrival = np.uint64(work.cursor[stream])
     time = arrivals.time[arrival]
-    gate = state.gate
-    need = DONE
-    if time < gate[0].clock:
+    if time < state.gate[0].clock:
         state.lanes[stream].too_late += 1
-    else:
-        bucket = work.bucket[arrival]
-        if work.progress[FOUND] == NOTHING_FOUND:
-            gate[0].clock = time
-            gate[0].watermark = time
-            look_ahead(state, work, stream, work.cursor[stream])
-            expire(state, 0, time)
-            expire(state, 1, time)
-            lane = state.lanes[stream]
-            if state.pool[0].unused == 0:
-                need = NEED_SLOTS
-            elif lifetime.is_cramped(lane, lane.end - lane.begin):
-                need = NEED_PLACES
-        if need == DONE and arrivals.matchable[arrival]:
-            if not meet(state, arrivals, work, output, stream, bucket, arrival):
-                need = NEED_OUTPUT
+        go_on(arrivals, work, stream)
+        return DONE, due
+    need = DONE
+    bucket = np.uint64(work.bucket[arrival])
+    found = work.progress[FOUND]
+    if found == NOTHING_FOUND:
+        found = np.int64(0)
+        state.gate[0].clock = time
+        look_ahead(state, work, stream, work.cursor[stream])
+        if time >= due:
+            due = expire(state, work, time)
+        need = missing_room(state, state.lanes[stream])
         if need == DONE:
-            settle(state, arrivals, stream, bucket, arrival)
+            due = min(due, time + state.lanes[stream].window + 1)
+            if arrivals.matchable[arrival]:
+                found = find(state, arrivals, work, stream, bucket, arrival)
+            else:
+                state.lanes[stream].visits -= 1  # `close_streams` takes it that all looked
     if need == DONE:
-        work.cursor[stream] += 1
-    return need
-
-
-@step
-def write_counts(state, stream, done, too_late):
-    """What follows from the arrivals `done`, of which some came too late, and from the line."""
-    lane = state.lanes[stream]
-    taken = done - too_late
-    alive = lane.end - lane.begin
-    lane.expired += lane.alive + taken - alive
-    lane.taken += taken
-    lane.visits += taken
-    state.gate[0].order += taken
-    state.pool[0].alive += alive - lane.alive
-    lane.alive = alive
-
-
-@step
-def find_buckets(state, arrivals, work):
-    """The bucket of each arrival, if they are not known for the present table."""
-    if work.hashed[0] != len(state.buckets):
-        work.hashed[0] = len(state.buckets)
-        for arrival in range(len(arrivals.code)):
-            work.bucket[arrival] = hash_table.bucket_of(state.buckets, arrivals.code[arrival])
+        if found > 0:
+            found = emit(state, arrivals, work, output, stream, arrival, found)
+        if found > 0:
+            work.progress[FOUND] = found
+            need = NEED_OUTPUT
+        else:
+            work.progress[FOUND] = NOTHING_FOUND
+            settle(state, arrivals, work, stream, bucket, arrival)
+            go_on(arrivals, work, stream)
+    return need, due
 
 
 @kernel
 def run(state, shed, arrivals, work, many, output):
     """Take arrivals one by one until all are taken or something is needed; `shed` is None here."""
     find_buckets(state, arrivals, work)
-    ends_one, ends_other = np.uint64(arrivals.end[0]), np.uint64(arrivals.end[1])
-    began_one, began_other = work.cursor[0], work.cursor[1]
-    late_one, late_other = state.lanes[0].too_late, state.lanes[1].too_late
-    results = output.filled[RESULTS]
+    open_streams(state, arrivals, work)
+    due = state.gate[0].clock
     need = DONE
     while need == DONE:
         # Written out for both streams: the compiler then knows the stream of each step.
-        one, other = np.uint64(work.cursor[0]), np.uint64(work.cursor[1])
-        if one < ends_one and (other == ends_other or arrivals.time[one] <= arrivals.time[other]):
-            need = take_next(state, arrivals, work, output, 0)
-        elif other < ends_other:
-            need = take_next(state, arrivals, work, output, 1)
+        if work.next[0] <= work.next[1]:
+            if work.next[0] == NEVER:
+                break
+            need, due = take_next(state, arrivals, work, output, 0, due)
         else:
-            break
-    state.gate[0].results += output.filled[RESULTS] - results
-    write_counts(state, 0, work.cursor[0] - began_one, state.lanes[0].too_late - late_one)
-    write_counts(state, 1, work.cursor[1] - began_other, state.lanes[1].too_late - late_other)
+            need, due = take_next(state, arrivals, work, output, 1, due)
+    state.gate[0].watermark = state.gate[0].clock
+    close_streams(state, work, True)
     return need

@@ -26,7 +26,7 @@ from tidegate.estimators.importance import of_ones
 from tidegate.spec.policy import is_sampling
 from tidegate.state.join_state import DEPARTURE, RESULTS, Output
 
-OUTPUT_ROOM = 1 << 18  # results of one piece, at most; larger pieces are not made faster
+OUTPUT_ROOM = 1 << 18
 SMALL_ROOM = 1 << 16  # the same under a budget in bytes, where this room should not outweigh it
 PIECE_BYTES = 1 << 25  # of the rows of one piece, about; fewer rows where they are wide
 _SAME_BITS = ("integer", "date", "timestamp", "timestamp with time zone")

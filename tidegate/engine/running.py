@@ -148,7 +148,9 @@ class RunningJoin:
         work, many = self._work(arrivals, scratch), self._many()
         output = self._room(scratch)
         drive = self._driver()
-        self._state = arrays.with_index_for(self._state, drive is in_order_many.run)
+        self._state = arrays.with_index_for(
+            self._state, in_order=drive in (in_order.run, in_order_many.run)
+        )
         if self._state.gate[0].order + len(arrivals.time) > arrays.MOST_ORDERS:
             if self._ledger is not None:
                 self._ledger.renumbered(self._state)
@@ -259,14 +261,18 @@ class RunningJoin:
 
     def _work(self, arrivals: Arrivals, scratch: Scratch) -> Work:
         groups = len(arrivals.time) if self.spec.ties == "instant" else 0
+        streams = len(self.spec.streams)
         return Work(
             cursor=arrivals.begin.copy(),
             progress=np.array([NOTHING_FOUND, *[0] * 7], np.int64),
-            part=np.full((len(self.spec.streams), 2), ALL_AGES, np.int64),
+            part=np.full((streams, 2), ALL_AGES, np.int64),
             **self._candidates(),
             group=np.zeros((groups, 4), np.int64),
             bucket=in_order.room_for_buckets(scratch, len(arrivals.time)),
             hashed=np.zeros(1, np.int64),
+            next=np.zeros(streams, np.int64),
+            since=np.zeros(streams, np.int64),
+            held=np.zeros(streams, np.int64),
         )
 
     def _many(self) -> Many | None:
@@ -283,9 +289,6 @@ class RunningJoin:
             ranges=bounds[1],
             block=np.zeros(2, np.int64),
             digit=np.zeros(streams, np.int64),
-            next=np.zeros(streams, np.int64),
-            since=np.zeros(streams, np.int64),
-            held=np.zeros(streams, np.int64),
             shares=np.zeros(len(self._state.slots) if told else 1, np.float64),
         )
 

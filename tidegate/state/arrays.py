@@ -130,11 +130,8 @@ def _table_like(buckets: NDArray[np.int32]) -> Callable[[int, int], NDArray[np.i
 
 
 def with_index_for(state: State, in_order: bool) -> State:
-    """The same join with the hash index that its loop reads: the one of streams in order, or not.
-
-    Only more than two streams have two of them.
-    """
-    if len(state.lanes) == 2 or numbered.is_table_of(state.buckets) == in_order:
+    """The same join with the hash index that its loop reads, that of streams in order or not."""
+    if numbered.is_table_of(state.buckets) == in_order:
         return state
     make = numbered.empty if in_order else hash_table.empty
     state = state._replace(buckets=make(len(state.lanes), len(state.slots)))
@@ -253,6 +250,8 @@ def renumber(state: State) -> None:
         state.notes.order[line] = np.arange(alive)
     state.pool[0].closed_until = max(0, state.pool[0].closed_until - state.gate[0].order + alive)
     state.gate[0].order = alive
+    if numbered.is_table_of(state.buckets):
+        indexes.reindex(state, HASH)  # no number stays in it that comes again before the next time
 
 
 @kernel

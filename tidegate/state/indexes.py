@@ -146,9 +146,8 @@ def _enter_all(state, stream, line):
 
 
 @kernel
-def _number_all(state, stream, line):
-    """The same where the index is one of numbers."""
-    since = state.lanes[stream].taken - len(line)
+def _number_all(state, stream, line, since):
+    """The same where the index is one of numbers; the first of the line has the number `since`."""
     for k in range(len(line)):
         slot = np.uint64(line[k])
         if state.slots[slot].older != lifetime.NOT_INDEXED:
@@ -160,7 +159,11 @@ def reindex(state: State, kind: int | None = None) -> None:
     """Fill the (empty) indexes of one kind, or all, from the lines."""
     for stream, lane in enumerate(state.lanes):
         if kind is None or lane.index == kind:
-            updates = int(lane.updates)
-            enter_all = _number_all if numbered.is_table_of(state.buckets) else _enter_all
-            enter_all(state, stream, line_of(state, stream))
+            line, updates = line_of(state, stream), int(lane.updates)
+            if numbered.is_table_of(state.buckets):
+                since = int(lane.taken) - len(line)
+                numbered.clear(state.buckets, stream, since)
+                _number_all(state, stream, line, since)
+            else:
+                _enter_all(state, stream, line)
             lane.updates = updates

@@ -76,6 +76,9 @@ class Work(NamedTuple):
     group: NDArray[np.int64]  # arrivals of one instant: see STREAM, ARRIVAL, SLOT, TOGETHER
     bucket: NDArray[np.uint32]  # [arrival]: where the hash index looks for it (`in_order`)
     hashed: NDArray[np.int64]  # [0]: of how many buckets
+    next: NDArray[np.int64]  # [stream]: when its next tuple comes (`in_order`)
+    since: NDArray[np.int64]  # [stream]: the number of the oldest tuple that it holds
+    held: NDArray[np.int64]  # [stream]: how many it holds
 
 
 @frame
@@ -88,9 +91,6 @@ class Many(NamedTuple):
     ranges: NDArray[np.int64]  # [stream, (BEGIN, END)]: the part of it in the block under way
     block: NDArray[np.int64]  # which block that is: see LAST, POSITION
     digit: NDArray[np.int64]  # [stream]: the position of its tuple in the next result
-    next: NDArray[np.int64]  # [stream]: when its next tuple comes (`in_order_many`)
-    since: NDArray[np.int64]  # [stream]: the number of the oldest tuple that it holds
-    held: NDArray[np.int64]  # [stream]: how many it holds
     shares: NDArray[np.float64]  # [position]: results that the tuple found takes part in
 
 
