@@ -11,6 +11,8 @@ import pyarrow as pa
 import pytest
 
 import tidegate as tg
+from tests.strategies import only_plain
+from tidegate.index import numbered
 from tidegate.state import arrays
 
 CASES = [
@@ -64,6 +66,44 @@ def test_nobody_sees_that_tuples_were_numbered_again(
     assert most <= 700
     assert [table.to_pylist() for table in found] == [table.to_pylist() for table in expected]
     assert found_stats == stats
+
+
+def in_order(streams: int) -> list[dict[str, pa.Table]]:
+    """Keys that come again after a while, so that buckets are left alone for long."""
+    rng = np.random.default_rng(streams)
+    return [
+        {
+            f"s{stream}": pa.table(
+                {
+                    "t": 20 * number + np.arange(20),
+                    "k": rng.integers(0, 40, 20) + 40 * (number // 4 % 8),
+                }
+            )
+            for stream in range(streams)
+        }
+        for number in range(100)
+    ]
+
+
+@only_plain
+@pytest.mark.nojit
+@pytest.mark.parametrize("streams", [2, 3])
+def test_numbers_that_come_again_name_nobody_who_is_gone(
+    streams: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Here the numbers of `index.numbered` have 8 bits instead of 31."""
+    names = tuple(f"s{stream}" for stream in range(streams))
+    spec = tg.JoinSpec(on="k", time="t", within=60, streams=names)
+    other_loop = tg.JoinEngine(spec.replace(lateness=1))
+    monkeypatch.setattr(numbered, "_MASK", 255)
+    monkeypatch.setattr(arrays, "MOST_ORDERS", 255)
+    engine, total = tg.JoinEngine(spec), 0
+    for tables in in_order(streams):
+        rows, expected = engine.push(tables).to_pylist(), other_loop.push(tables).to_pylist()
+        assert sorted(map(str, rows)) == sorted(map(str, expected))
+        total += len(rows)
+    assert numbered.is_table_of(engine._state.buckets)
+    assert total > 500
 
 
 @pytest.mark.parametrize("policy", [None, "prob", "dgl", "recent"])

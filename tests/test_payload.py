@@ -18,6 +18,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tidegate.columns import segments
 from tidegate.columns.pages import OWN_POOL
 from tidegate.columns.payload import Payload
 from tidegate.columns.storage import declared
@@ -164,6 +165,20 @@ def test_nbytes_is_what_arrow_has_allocated(kind: str) -> None:
         model.settle(np.flatnonzero(rng.random(len(model.rows)) < 0.6))
         allocated = sum(pool.bytes_allocated() for pool in pools) - before
         assert abs(allocated - model.payload.nbytes) <= 0.01 * allocated + 4096
+
+
+def test_large_results_hold_what_small_ones_do() -> None:
+    """What is written past the CPU's caches, for values of every width, from several segments."""
+    rng = np.random.default_rng(4)
+    rows, count = 30_000, 1 + segments.LARGE // 15
+    columns = {f"x{width}": rng.integers(0, 99, rows).astype(f"i{width}") for width in (1, 2, 4, 8)}
+    table = pa.table(columns)
+    payload = Payload(table.schema)
+    bases = [payload.store(table.slice(begin, 10_000)) for begin in range(0, rows, 10_000)]
+    wanted = rng.integers(0, rows, count)
+    found = payload.gather(np.array(bases)[wanted // 10_000] + wanted % 10_000)
+    assert found.nbytes > segments.LARGE
+    assert found.equals(table.take(wanted))
 
 
 def test_nothing_of_a_larger_table_is_kept_alive() -> None:

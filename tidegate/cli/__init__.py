@@ -7,8 +7,10 @@ is slow to import (numba, pyarrow) when it runs, so that `--help` is quick.
 
 from __future__ import annotations
 
+import inspect
 import os
 import sys
+from collections.abc import Callable
 
 import typer
 from typer.main import get_command
@@ -42,18 +44,32 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
 )
-app.command("join")(join.join)
-app.command("optimum")(optimum.optimum)
-app.command("plan")(plan.plan)
-app.command("whatif")(whatif.whatif)
-app.command("repair")(repair.repair)
-app.command("watch")(watch.watch)
-app.command("state")(state.state)
-app.command("demo")(demo.demo)
-app.command("reproduce")(reproduce.reproduce)
-app.command("bench")(bench.bench)
-app.command("warm")(warm.warm)
-app.command("version")(version.version)
+COMMANDS = {
+    "join": join.join,
+    "optimum": optimum.optimum,
+    "plan": plan.plan,
+    "whatif": whatif.whatif,
+    "repair": repair.repair,
+    "watch": watch.watch,
+    "state": state.state,
+    "demo": demo.demo,
+    "reproduce": reproduce.reproduce,
+    "bench": bench.bench,
+    "warm": warm.warm,
+    "version": version.version,
+}
+
+
+def _help_of(command: Callable[..., None]) -> str:
+    """Its docstring with a paragraph per line; typer would break lines where the source does."""
+    paragraphs = inspect.cleandoc(command.__doc__ or "").split("\n\n")
+    return "\n\n".join(
+        text if text.startswith("\b") else " ".join(text.split()) for text in paragraphs
+    )
+
+
+for _name, _command in COMMANDS.items():
+    app.command(_name, help=_help_of(_command))(_command)
 
 
 @app.callback()
@@ -103,8 +119,7 @@ def _refuse_repeats(arguments: list[str]) -> None:
 
 
 def _command_of(arguments: list[str]) -> str | None:
-    known = {command.name for command in app.registered_commands}
-    return next((word for word in arguments if word in known), None)
+    return next((word for word in arguments if word in COMMANDS), None)
 
 
 def _usage_sentence(error: Exception, arguments: list[str]) -> str:

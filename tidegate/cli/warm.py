@@ -17,7 +17,11 @@ from tidegate.cli.screen import answer, progress_of, say
 Processes = Annotated[
     int | None,
     typer.Option(
-        "--processes", "-p", min=1, metavar="N", help="Compile in N processes [default: cores]."
+        "--processes",
+        "-p",
+        min=1,
+        metavar="N",
+        help="Compile in N processes; by default one per core.",
     ),
 ]
 Common = Annotated[

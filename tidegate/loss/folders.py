@@ -80,7 +80,7 @@ class Folder:
         try:
             with self.system.open_input_stream(f"{self.path}/{name}") as stream:
                 return bytes(stream.read()).decode()
-        except FileNotFoundError:
+        except (FileNotFoundError, NotADirectoryError):
             return None
 
     def write_text(self, name: str, text: str) -> None:
