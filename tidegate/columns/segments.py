@@ -2,8 +2,8 @@
 
 Law: a segment's rows have consecutive addresses from `base` on. As it was pushed it has one Arrow
 array per column. Once it is `packed`, its columns of fixed width without NULLs stand row by row in
-one block of memory, so that gathering a row for output touches one or two lines of memory instead
-of one per column (measured: 2.6 instead of 6.4 ns per value, with windows that outgrow the cache).
+one block of memory, so that gathering a row for output touches one or two cache lines instead of
+one per column (measured: 2.6 instead of 6.4 ns per value, with windows that outgrow the cache).
 What `packed` and `merged` return shares no memory with what they were given, and is as large as its
 rows ask for.
 

@@ -1,8 +1,7 @@
 """Where records stand in memory.
 
 Law: what is touched together stands together. Arrays that share an index (a key, its counts, its
-groups) are columns of one block, so that reaching all of them costs one line of the CPU's cache, or
-two.
+groups) are columns of one block, so that reaching all of them costs one cache line, or two.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ from tidegate.compiled.kernel import prefetch, step
 
 Records: TypeAlias = Any  # np.recarray of some type; numpy cannot type its fields
 
-LINE = 64  # bytes of a line of the cache
+LINE = 64  # bytes of a cache line
 
 
 def records(kind: np.dtype[Any], shape: int | tuple[int, ...]) -> Records:

@@ -26,7 +26,7 @@ from tidegate.state.join_state import (
     State,
 )
 
-AHEAD = 32  # arrivals of a stream: four lines of the CPU's cache where they have 8 bytes each
+AHEAD = 32  # arrivals of a stream: four cache lines where they have 8 bytes each
 
 
 def serves(state: State) -> bool:

@@ -6,7 +6,7 @@ read, so that expiry need not touch the second node.
 
 A node is a record with the fields `newer` and `older`: a slot, or a posting of the inverted index.
 The ends of a bucket's chains stand side by side for all streams (`bounds[bucket, stream]`): a tuple
-probes the opposite chain and joins its own, and both stand in one line of the CPU's cache.
+probes the opposite chain and joins its own, and both stand in one cache line.
 """
 
 from __future__ import annotations

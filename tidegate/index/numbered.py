@@ -100,7 +100,7 @@ def chain(buckets, slots, bucket, stream, since, held, code, found, begin):
 
 @step
 def warm_row(buckets, bucket):
-    """Bring a bucket near that will be asked soon; it may lie on two lines of the CPU's cache."""
+    """Bring a bucket near that will be asked soon; it may lie on two cache lines."""
     row = buckets.ctypes.data + np.int64(bucket) * buckets.shape[1] * 4
     prefetch(row)
     prefetch(row + buckets.shape[1] * 4 - 1)
