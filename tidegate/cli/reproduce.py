@@ -148,7 +148,8 @@ def _tell(done: Reproduced, json: bool) -> None:
         screen.print(table)
         screen.print()
     holding = sum(claim.holds is True for claim in done.claims)
-    screen.print(f"{holding} of {len(done.claims)} claims hold. Report: {done.report}")
+    sentence = f"{holding} of {len(done.claims)} claims hold. Report: {done.report}"
+    screen.print(sentence, soft_wrap=True, markup=False)
 
 
 def _apart(done: Reproduced) -> list[Shown]:

@@ -26,7 +26,11 @@ PAPERS = {
     "srivastava2004": "Srivastava, Widom: Memory-Limited Execution of Windowed Stream Joins, VLDB "
     "2004",
     "kang2003": "Kang, Naughton, Viglas: Evaluating Window Joins over Unbounded Streams, ICDE 2003",
+    "gedik2005": "Gedik, Wu, Yu, Liu: Adaptive Load Shedding for Windowed Stream Joins, CIKM 2005",
+    "kwon2011": "Kwon, Lee, Kim: Load shedding for multi-way stream joins based on arrival order "
+    "patterns, JIIS 2011",
     "recorded": "Recorded data",
+    "value": "VALUE against every other policy",
 }
 _MARKS = {True: ("yes", "✓"), False: ("no", "✗"), None: ("open", "?")}
 

@@ -35,7 +35,7 @@ h4{margin:0 0 8px;font-size:13px;color:var(--faint);font-weight:600;letter-spaci
 .states b{color:var(--ink);font-weight:600;margin-right:6px}
 .drawn{display:flex;flex-wrap:wrap;gap:12px 28px}
 .drawn figure{margin:0 0 12px;max-width:100%}
-.drawn svg{max-width:100%;height:auto;display:block}
+.drawn svg{max-width:100%;height:auto;display:block;overflow:visible}
 aside{background:var(--ground);border-radius:12px;padding:16px 18px;font-size:14px}
 dl{margin:0;display:grid;grid-template-columns:repeat(auto-fit,minmax(200px,1fr));gap:8px 24px}
 dt{color:var(--faint);font-size:12.5px}dd{margin:0}
