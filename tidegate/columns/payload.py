@@ -26,7 +26,7 @@ from tidegate.columns.sizes import fixed_row_size, held_bytes
 from tidegate.columns.storage import Codec, empty_table
 
 SLACK = 1 / 8  # of the bytes alive: how much dead payload may be held
-MOST_DIE = 8  # times the rows alive: of a larger push only the rows that are left are copied
+MOST_DIE = 2  # times the rows alive: of a larger push only the rows that are left are copied
 LARGEST_SEGMENT = 1 << 30  # bytes: Arrow's plain strings end at 2 GB in one array
 RELEASED = 1 << 19  # bytes that may be unused before the pools are asked to return their pages
 

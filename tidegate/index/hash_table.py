@@ -97,17 +97,16 @@ def warm_bucket(bounds, bucket):
 
 @step
 def warm_second(bounds, nodes, stream, bucket):
-    """Bring the second node of a chain near, whose first is near already."""
-    node = np.int64(bounds[bucket, stream, OLDEST])
-    if node >= 0:
-        node = np.int64(nodes[node].newer)
-        if node >= 0:
-            prefetch(nodes.ctypes.data + node * nodes.itemsize)
+    """Bring the second node of a chain near, whose first is near already.
+
+    Whether there is one is not asked: a branch that nobody can predict costs more than a fetch in
+    vain, of whatever lies before the nodes.
+    """
+    node = max(np.int64(0), np.int64(bounds[bucket, stream, OLDEST]))
+    prefetch(nodes.ctypes.data + np.int64(nodes[np.uint64(node)].newer) * nodes.itemsize)
 
 
 @step
 def warm_chain(bounds, nodes, stream, end, bucket):
     """Bring one end of a chain near, whose bucket is near already."""
-    node = np.int64(bounds[bucket, stream, end])
-    if node >= 0:
-        prefetch(nodes.ctypes.data + node * nodes.itemsize)
+    prefetch(nodes.ctypes.data + np.int64(bounds[bucket, stream, end]) * nodes.itemsize)
