@@ -44,7 +44,7 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
 )
-COMMANDS = {
+COMMANDS: dict[str, Callable[..., None]] = {
     "join": join.join,
     "optimum": optimum.optimum,
     "plan": plan.plan,
