@@ -39,6 +39,7 @@ class Arrival:
     values: Row
     taken: int = -1  # how many tuples, of any stream, were taken before it
     taken_of_stream: int = -1  # the same, of its own stream only
+    key: Any = None  # its join key, once a policy has asked for it
 
 
 @dataclass

@@ -49,6 +49,11 @@ class ShedJoin(NaiveJoin):
 
     def key(self, arrival: Arrival) -> Any:
         """The values of the equality columns; without equality all tuples have one key."""
+        if arrival.key is None:
+            arrival.key = self._key(arrival)
+        return arrival.key
+
+    def _key(self, arrival: Arrival) -> Any:
         values = []
         for predicate in self.spec.predicates:
             columns = predicate.columns[arrival.stream]
@@ -71,19 +76,18 @@ class ShedJoin(NaiveJoin):
 
     def matches(self, arrival: Arrival) -> float:
         """m: tuples with its key in the opposite window, full or retained."""
-        if self.key(arrival) is NOTHING:
+        key = self.key(arrival)
+        if key is NOTHING:
             return 0
-        if self.policy.get("statistics", "window") == "retained":
-            others = [other for other in self.alive if other.stream != arrival.stream]
-        elif self.sketch is not None:
-            return self.sketch.get((1 - arrival.stream, self.key(arrival)), 0.0)
-        else:
-            others = [
-                other
-                for other in self.seen
-                if other.stream != arrival.stream and self.is_in_window(other)
-            ]
-        return sum(self.key(other) == self.key(arrival) for other in others)
+        is_retained = self.policy.get("statistics", "window") == "retained"
+        if self.sketch is not None and not is_retained:
+            return self.sketch.get((1 - arrival.stream, key), 0.0)
+        partners = [
+            other
+            for other in (self.alive if is_retained else self.seen)
+            if other.stream != arrival.stream and self.key(other) == key
+        ]
+        return len(partners) if is_retained else sum(map(self.is_in_window, partners))
 
     def now(self, stream: int) -> int:
         if self.spec.windows[stream].kind == "rows":

@@ -54,6 +54,12 @@ def with_marks(policies: Iterable[str]) -> list[Any]:
     return [pytest.param(p, marks=nojit) if p in RARE_POLICIES else p for p in policies]
 
 
+def plain_if_rare(policies: Iterable[str]) -> list[Any]:
+    """The same where types of rare policies are not compiled: those run as plain Python only."""
+    marks = [pytest.mark.nojit, only_plain]
+    return [pytest.param(p, marks=marks) if p in RARE_POLICIES else p for p in policies]
+
+
 def is_hopeless(spec: tg.JoinSpec) -> bool:
     """Is it a sample that has no memory for some results? Such joins are refused."""
     try:

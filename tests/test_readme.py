@@ -11,6 +11,8 @@ from pyarrow import csv, parquet
 from readme import blocks, execute, under
 
 from tidegate.cli import run
+from tidegate.lab import value_table
+from tidegate.lab.value_settings import joins
 
 FIRST = ("tidegate",)
 ENGINE = ("In Python",)
@@ -116,6 +118,18 @@ def _write_streams() -> None:
         parquet.write_table(numbers, f"{name}.parquet")
 
 
+@pytest.fixture
+def _few_settings(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of VALUE's table, the first generated join and the first of the papers, of each half."""
+
+    def few(_: Path | None, quick: bool) -> list[Any]:
+        found = {(join.group, join.is_tuning): join for join in reversed(joins(None, quick))}
+        return list(found.values())
+
+    monkeypatch.setattr(value_table, "joins", few)
+
+
+@pytest.mark.usefixtures("_few_settings")
 @pytest.mark.parametrize("heading", SHELL)
 def test_commands(
     heading: str,
