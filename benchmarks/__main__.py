@@ -11,6 +11,7 @@ import json
 import sys
 from collections.abc import Sequence
 from importlib import import_module
+from inspect import signature
 
 from rich.console import Console
 
@@ -27,13 +28,17 @@ NAMES = (
 )  # fmt: skip
 
 
-def results_of(names: Sequence[str], quick: bool) -> list[Row]:
+def results_of(names: Sequence[str], quick: bool, seed: int | None = None) -> list[Row]:
     """The rows of the named benchmarks, each name led by its benchmark's."""
     rows: list[Row] = []
     for name in names:
         print(f"running {name} ...", file=sys.stderr, flush=True)
         try:
-            found: list[Row] = import_module(f"benchmarks.{name}").run(quick)
+            run = import_module(f"benchmarks.{name}").run
+            chosen = (
+                {"seed": seed} if seed is not None and "seed" in signature(run).parameters else {}
+            )
+            found: list[Row] = run(quick, **chosen)
         except TidegateError as error:
             # What one benchmark lacks need not stop the others.
             if len(names) == 1:
@@ -51,9 +56,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("name", nargs="?", choices=NAMES, help="one benchmark; all without it")
     parser.add_argument("--quick", action="store_true", help="smaller inputs, fewer repetitions")
     parser.add_argument("--json", action="store_true", help="one JSON object instead of a table")
+    parser.add_argument("--seed", type=int, help="streams nobody has seen: sentinel, whatif")
     given = parser.parse_args(arguments)
     try:
-        rows = results_of([given.name] if given.name else NAMES, given.quick)
+        rows = results_of([given.name] if given.name else NAMES, given.quick, given.seed)
     except TidegateError as error:
         sys.exit(str(error))
     if given.json:

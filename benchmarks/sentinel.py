@@ -27,6 +27,7 @@ ROWS, WINDOW = 40_000, 8_000  # of each stream, in the runs of coverage
 POLICIES = ("random", "recent", "prob", "age", "value")
 BUDGETS = (3_000, 6_000)
 SEEDS, QUICK_SEEDS = 13, 1
+SEED = 0  # the interval was chosen while looking at streams of the seeds 0 to 12
 COST = Workload(rows_per_stream=500_000, keys=200_000, window=100_000)
 COSTLY = ("random", "prob", "value")
 REPETITIONS = 5
@@ -93,10 +94,10 @@ def _count(tables: Tables, spec: JoinSpec) -> int:
     return int(engine.stats()["rows_out"])
 
 
-def coverage(seeds: int) -> list[Row]:
+def coverage(seeds: Iterable[int]) -> list[Row]:
     """In how many runs the interval holds the truth, and how far it reaches."""
     held, widths, errors, unknown = [], [], [], 0
-    for recall, stats in _runs(range(seeds)):
+    for recall, stats in _runs(seeds):
         if "recall" not in stats:
             unknown += 1
             continue
@@ -132,5 +133,5 @@ def cost() -> list[Row]:
     return rows
 
 
-def run(quick: bool) -> list[Row]:
-    return [*cost(), *coverage(QUICK_SEEDS if quick else SEEDS)]
+def run(quick: bool, seed: int = SEED) -> list[Row]:
+    return [*cost(), *coverage(range(seed, seed + (QUICK_SEEDS if quick else SEEDS)))]

@@ -158,6 +158,7 @@ def _check_sentence(errors: str, part: str) -> None:
         (["--seed", "x"], "invalid value for '--seed'"),
         (["--output", "out.xyz"], "'out.xyz' has the ending '.xyz'"),
         (["--output", "left.parquet"], "is an input and the output"),
+        (["--log", "left.parquet"], "is an input and the log"),
         (["--output", "absent/out.csv"], "the folder of 'absent/out.csv' does not exist"),
         (["--output", "out.csv"], "a csv file cannot hold column 'tags'"),
         (["--frobnicate"], "no such option: --frobnicate"),

@@ -67,9 +67,17 @@ def rows_of(table: pa.Table) -> Counter[tuple[Any, ...]]:
     return Counter(map(tuple, (row.values() for row in table.to_pylist())))
 
 
-def check_repaired(spec: tg.JoinSpec, pushes: list[Any], out: pa.Table, folder: Path) -> pa.Table:
-    exact = tg.JoinEngine(spec.replace(memory=None, policy="auto", split="auto", sentinel=None))
-    everything = pa.concat_tables([exact.push(push) for push in pushes])
+def check_repaired(
+    spec: tg.JoinSpec,
+    pushes: list[Any],
+    out: pa.Table,
+    folder: Path,
+    clocks: list[Any] | None = None,
+) -> pa.Table:
+    exact = tg.JoinEngine(spec.unwatched().replace(memory=None, policy="auto", split="auto"))
+    clocks = clocks or [None] * len(pushes)
+    parts = [exact.push(push, watermark=at) for push, at in zip(pushes, clocks, strict=True)]
+    everything = pa.concat_tables(parts)
     repaired = pa.concat_tables(repair(folder).results())
     assert repaired.schema == out.schema
     assert rows_of(out) + rows_of(repaired) == rows_of(everything)
@@ -96,27 +104,55 @@ def test_output_and_repaired_are_the_exact_join(options: dict[str, Any], tmp_pat
     assert lost > 0 or "KB" in str(spec.memory)
 
 
-@settings(max_examples=20)
-@given(st.integers(0, 10**6), st.sampled_from(["by tuple", "by key", "late rows"]))
-def test_after_crashes_too(seed: int, kind: str) -> None:
-    """A process dies between two snapshots; the next one goes on from the last."""
+@settings(max_examples=30)
+@given(st.integers(0, 10**6), st.sampled_from(sorted({*JOINS} - {"in bytes"})), st.booleans())
+def test_after_crashes_too(seed: int, kind: str, outside: bool) -> None:
+    """A process dies between two snapshots; the next one goes on from the last. Memory changes in
+    between, and the clock may be kept from outside."""
     with tempfile.TemporaryDirectory() as folder:
-        check_crashes(spec_of(JOINS[kind]), seed, Path(folder))
+        check_crashes(spec_of(JOINS[kind]), seed, Path(folder), outside)
 
 
-def check_crashes(spec: tg.JoinSpec, seed: int, folder: Path) -> None:
-    pushes = pushes_of(spec, seed, rows=12)
+def check_crashes(spec: tg.JoinSpec, seed: int, folder: Path, outside: bool = False) -> None:
+    chance, pushes = np.random.default_rng(seed), pushes_of(spec, seed, rows=12)
+    clocks = [20 * number - 5 if outside else None for number in range(len(pushes))]
     engine = tg.JoinEngine(spec, ledger=folder)
-    outputs = [engine.push(pushes[0])]
-    for push in pushes[1:]:
+    outputs = [engine.push(pushes[0], watermark=clocks[0])]
+    for push, clock in zip(pushes[1:], clocks[1:], strict=True):
+        if chance.random() < 0.3:
+            engine.resize(int(chance.integers(10, 60)))
         blob = engine.snapshot()
-        engine.push(push)  # nobody gets these results
+        engine.push(push, watermark=clock)  # nobody gets these results
         if seed % 2:
             engine.write_ledger()
         engine = tg.JoinEngine.restore(blob, ledger=folder)
-        outputs.append(engine.push(push))
+        outputs.append(engine.push(push, watermark=clock))
     engine.write_ledger()
-    check_repaired(spec, pushes, pa.concat_tables(outputs), folder)
+    check_repaired(spec, pushes, pa.concat_tables(outputs), folder, clocks)
+
+
+@pytest.mark.parametrize("seed", [1])
+def test_a_target_that_changes_the_memory(seed: int, tmp_path: Path) -> None:
+    steered = {"sentinel": 0.1, "miniatures": 0.4, "target": "recall >= 0.5", "memory": 900}
+    spec = spec_of({"policy": "random", "lateness": 5, "seed": seed, **steered})
+    rng, pushes, memories, outputs = np.random.default_rng(seed), [], set(), []
+    engine = tg.JoinEngine(spec, ledger=tmp_path)
+    for number in range(12):
+        times = np.sort(rng.integers(20 * number, 20 * number + 20, (2, 150)), axis=1)
+        times -= (rng.random(times.shape) < 0.2) * rng.integers(0, 9, times.shape)
+        columns = [
+            {"t": time, "k": rng.integers(0, 60, 150), "n": np.arange(150)} for time in times
+        ]
+        pushes.append(dict(zip(spec.streams, map(pa.table, columns), strict=True)))
+        outputs.append(engine.push(pushes[-1]))
+        memories.add(engine.stats()["target_memory"])
+        if number % 3 == 2:
+            blob = engine.snapshot()
+            engine.push(pushes[0])
+            engine = tg.JoinEngine.restore(blob, ledger=tmp_path)
+    engine.write_ledger()
+    assert len(memories) > 2
+    assert check_repaired(spec, pushes, pa.concat_tables(outputs), tmp_path).num_rows > 0
 
 
 def test_orders_that_begin_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -189,9 +225,53 @@ def test_on_the_command_line(
     assert "not a ledger" in capsys.readouterr().err
 
 
+def _remove(folder: Path) -> None:
+    next(folder.glob("left-*.parquet")).unlink()
+
+
+def _cut(folder: Path) -> None:
+    path = next(folder.glob("left-*.parquet"))
+    path.write_bytes(path.read_bytes()[:-9])
+
+
+def _replace(folder: Path) -> None:
+    parquet.write_table(pa.table({"x": [1]}), next(folder.glob("left-*.parquet")))
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        _remove,
+        _cut,
+        _replace,
+        lambda folder: (folder / "ledger.json").write_bytes(b"\xff{"),
+        lambda folder: (folder / "ledger.json").write_text("[1]"),
+        lambda folder: (folder / "ledger.json").write_text(
+            (folder / "ledger.json").read_text().replace('"pushes": 3', '"pushes": "x"')
+        ),
+    ],
+)
+def test_a_damaged_ledger_is_refused(
+    damage: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    spec = spec_of({"policy": "recent"})
+    engine = tg.JoinEngine(spec, ledger=tmp_path)
+    for push in pushes_of(spec, 3, pushes=3):
+        engine.push(push)
+    engine.write_ledger()
+    assert run_command(["repair", str(tmp_path), "-q"]) == 0
+    damage(tmp_path)
+    assert run_command(["repair", str(tmp_path), "-q"]) == 2
+    said = capsys.readouterr().err
+    assert said.startswith("tidegate: ")
+    assert said.count("\n") == 1
+    assert run_command(["repair", str(tmp_path / "ledger.json"), "-q"]) == 2
+
+
 @pytest.mark.parametrize(
     ("options", "words"),
     [
+        ({"streams": ("a/b", "c")}, "cannot be called"),
         ({"memory": None}, "nothing is shed"),
         ({"ties": "instant"}, "ties='arrival'"),
         ({"within": tg.rows(5)}, "time windows"),

@@ -19,8 +19,9 @@ from pyarrow import parquet
 
 import tidegate as tg
 from tidegate.cli import run as run_command
+from tidegate.columns.settling import NOBODY
 from tidegate.loss import interval, saved_sentinel
-from tidegate.loss.sentinel import WITNESS_BYTES
+from tidegate.loss.sentinel import NOWHERE, WITNESS_BYTES
 
 WINDOW = {"left": 40, "right": 25}
 ROWS = 400
@@ -73,6 +74,19 @@ def run(spec: tg.JoinSpec, pushes: list[dict[str, pa.Table]]) -> tuple[tg.JoinEn
 def sums_of(engine: tg.JoinEngine) -> np.ndarray:
     assert engine._sentinel is not None
     return engine._sentinel._sums()[0]
+
+
+def test_nothing_of_a_stream_is_retained_but_its_witnesses() -> None:
+    """Rows that were moved out of order may all be shed; then none is left to find them among."""
+    engine = tg.JoinEngine(spec_of({"policy": "recent"}))
+    engine.push(streams(6))
+    watching = engine._sentinel
+    assert watching is not None
+    assert (watching.roster.address >= 0).any()
+    for stream, payload in enumerate(engine._payloads):
+        assert payload is not None
+        watching.moved(stream, NOBODY, payload.settle(0, payload.end, lambda: NOBODY))
+    assert (watching.roster.address == NOWHERE).all()
 
 
 @joins

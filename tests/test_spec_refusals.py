@@ -99,6 +99,8 @@ BAD: list[tuple[dict[str, Any], list[str]]] = [
     ({"lateness": False}, ["lateness False is a bool"]),
     # memory
     ({"memory": -1}, ["memory -1 is negative", "'200 MB'"]),
+    ({"memory": 2**62 + 1}, ["more than any machine has"]),
+    ({"memory": "9999999999 TB"}, ["more than any machine has"]),
     ({"memory": 1.5}, ["memory 1.5 is a float"]),
     ({"memory": True}, ["memory True is a bool"]),
     ({"memory": math.inf}, ["memory inf is not finite"]),

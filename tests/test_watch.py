@@ -143,6 +143,38 @@ def test_a_log_that_grows(tmp_path: Path) -> None:
         LogReader(tmp_path / "other")
 
 
+def test_a_log_that_begins_again(tmp_path: Path) -> None:
+    """The next join writes the same file, be it shorter or longer by now; or it is not there."""
+    path, history = tmp_path / "log", None
+    for rows in ([1000, 2000], [10], [5, 15, 25, 35]):
+        writer = LogWriter(path, SPEC, "a with b")
+        history = history or History(LogReader(path).next)
+        for count in rows:
+            writer.add({"rows_in": count}, done=count == 35)
+            history.update()
+        assert [sample["rows_in"] for sample in history.page()["samples"]][-len(rows) :] == rows
+        rates = [sample["rows_per_second"] or 0 for sample in history.page()["samples"]]
+        assert min(rates) >= 0
+    assert history is not None
+    path.unlink()
+    assert history.page()["samples"][-1]["rows_in"] == 35
+
+
+def test_what_a_page_cannot_read_is_said(tmp_path: Path) -> None:
+    path = tmp_path / "log"
+    LogWriter(path, SPEC, "a with b").add({"rows_in": 1})
+    page = Page(History(LogReader(path).next))
+    try:
+        assert json.loads(fetch(page, "numbers.json"))["samples"]
+        path.write_text("not a log\n")
+        with pytest.raises(urllib.error.HTTPError) as raised:
+            fetch(page, "numbers.json")
+        assert raised.value.code == 500
+        assert "is not the log of" in raised.value.read().decode()
+    finally:
+        page.close()
+
+
 def test_commands(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

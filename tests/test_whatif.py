@@ -160,6 +160,18 @@ def test_nothing_to_join_keeps_everything() -> None:
     assert {row["recall"] for row in found.curve} == {1.0}
     assert found.exact["size"] == 0
     assert "100.0" in str(found)
+    assert "no rows meet" in str(found)
+
+
+def test_rows_that_cannot_be_joined_are_said() -> None:
+    tables = streams(50, 2)
+    times = pa.array([None] * 7 + list(range(7, 50)), pa.int64())
+    tables["left"] = tables["left"].set_column(0, "t", times)
+    found = tg.whatif(tables, SPEC, [5], ["random"], optimum=False)
+    assert "7 of 100 rows cannot be joined (null time)" in found.notes
+    twice = tables["left"].append_column("k", tables["left"]["k"])
+    with pytest.raises(tg.TidegateError, match="'k'"):
+        tg.whatif({**tables, "left": twice}, SPEC, [5], ["random"])
 
 
 @pytest.mark.parametrize(
@@ -172,6 +184,8 @@ def test_nothing_to_join_keeps_everything() -> None:
         (([5], "prob"), {}, "give a list"),
         (([5], ["prbo"]), {}, "prob"),
         (([5],), {"sample": 2.0}, "more than 0 and at most 1"),
+        (([5],), {"sample": 1e-9}, "have no results"),
+        (([10**25],), {}, "more than any join holds"),
         (([5],), {"objective": "worth"}, "objective"),
     ],
 )

@@ -12,7 +12,7 @@ import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 from spark.feeds import EPOCH, Feed
-from spark.test_state import BUDGET, Cells, batches_of, plan_of, step
+from spark.test_state import BUDGET, TARGET, Cells, batches_of, plan_of, step
 
 from tidegate.engine import JoinEngine
 from tidegate.loss.bucket_chain import buckets_of
@@ -20,31 +20,33 @@ from tidegate.offline.repair import repair
 from tidegate.spark import bucket_store, exchange, window_join
 from tidegate.spark.engines import Residents
 from tidegate.spark.fingerprint import describe
-from tidegate.spec import Cpu, TidegateError
+from tidegate.spec import Cpu, JoinSpec, TidegateError
 
 
 def rows_of(tables: list[pa.Table]) -> Counter[str]:
     return Counter(str(row) for table in tables for row in table.to_pylist())
 
 
-@pytest.mark.parametrize("seed", [700, 800])
+@pytest.mark.parametrize(("seed", "spec"), [(700, BUDGET), (800, TARGET)], ids=["budget", "target"])
 def test_only_what_was_committed_counts(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, seed: int
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, seed: int, spec: JoinSpec
 ) -> None:
-    """Tasks die after they wrote, engines are lost, and some micro-batches bring no rows."""
+    """Tasks die after they wrote, engines are lost, some micro-batches bring no rows, and others
+    are taken in parts, between which a target changes the memory."""
     monkeypatch.setattr(exchange, "residents", Residents())
     monkeypatch.setenv("SPARK_LOCAL_DIRS", str(tmp_path)[:60])
     monkeypatch.setattr(bucket_store, "SMALLEST_LOG_BYTES", 5_000)
     chance = np.random.default_rng(seed)
     batches: list[dict[int, pa.Table]] = [
-        {} if n % 4 == 2 else tables for n, tables in enumerate(batches_of(seed, 16))
+        {} if n % 4 == 2 else tables
+        for n, tables in enumerate(batches_of(seed, 16, 6 if spec is BUDGET else 80))
     ]
     shed = tmp_path / "shed"
-    plan = plan_of(BUDGET, batches[0][0], ledger=str(shed))
-    exact = JoinEngine(BUDGET.replace(memory=None, policy="auto"), plan.schemas)
+    plan = plan_of(spec, batches[0][0], ledger=str(shed))
+    exact = JoinEngine(spec.unwatched().replace(memory=None, policy="auto"), plan.schemas)
     cells, given_out, everything, watermark = Cells(), [], [], 0
     for number, tables in enumerate(batches):
-        named = {BUDGET.streams[stream]: table for stream, table in tables.items()}
+        named = {spec.streams[stream]: table for stream, table in tables.items()}
         everything.append(exact.push(named, watermark=watermark * 1000 + 1))
         if chance.random() < 0.4:
             dead = Cells()
@@ -58,11 +60,16 @@ def test_only_what_was_committed_counts(
         if number in (6, 15):
             found = repair(shed)
             lost = list(found.results())
-            assert sum(table.num_rows for table in lost) == found.size > 0
+            assert sum(table.num_rows for table in lost) == found.size
             assert rows_of(given_out) + rows_of(lost) == rows_of(everything)
             assert sum(found.rows.values()) == exact.stats()["rows_in"]
+    assert found.size > 0
     links = list((shed / "query-None").glob("*.link"))
     assert len(links) > len(buckets_of(shed)[0].links)  # some were tried in vain
+    counts = buckets_of(shed)[0].links[0].token
+    next((shed / "query-None").glob(f"left-*-{counts}.parquet")).unlink()
+    with pytest.raises(TidegateError, match="lacks files"):
+        repair(shed)
 
 
 def test_a_micro_batch_that_was_not_committed(tmp_path: Path) -> None:

@@ -23,7 +23,7 @@ from tidegate.spark import bucket_store, exchange, processor
 from tidegate.spark.arrivals import Arrivals
 from tidegate.spark.bucket_store import Meta
 from tidegate.spark.delivery import Delivery
-from tidegate.spark.engines import Residents
+from tidegate.spark.engines import Residents, curve_of
 from tidegate.spark.fingerprint import describe
 from tidegate.spark.inputs import arrow_schema
 from tidegate.spark.packing import encode
@@ -38,7 +38,9 @@ COUNTS = EXACT.replace(within=rows(40))
 CPU = EXACT.replace(cpu=Cpu(12, adapt_every="7 s", basic_window="3 s"), seed=5)
 KEEP_UP = CPU.replace(cpu=Cpu(keep_up=True, interval="1 s", basic_window="3 s"))
 SHARE = CPU.replace(cpu=Cpu(share_of_core=0.5))
-
+TARGET = BUDGET.replace(
+    within="60 s", memory=900, sentinel=0.1, miniatures=0.4, target="recall >= 0.5"
+)
 
 EXTREMES: tuple[Any, ...] = (
     -1, 0, 1, 10**6, 2**62, -(2**63), 10**30, 0.5, float("nan"), True, None, "text", [], {}, [{}],
@@ -111,8 +113,8 @@ def lines(table: pa.Table) -> list[str]:
     return sorted(map(str, table.to_pylist()))
 
 
-def batches_of(seed: int, count: int) -> list[dict[int, pa.Table]]:
-    left, right = random_batches(seed, count), random_batches(seed + 1, count)
+def batches_of(seed: int, count: int, keys: int = 6) -> list[dict[int, pa.Table]]:
+    left, right = (random_batches(seed + at, count, keys=keys) for at in (0, 1))
     return [{0: left[n]} if n % 5 == 3 else {0: left[n], 1: right[n]} for n in range(count)]
 
 
@@ -122,7 +124,10 @@ def fresh_process(monkeypatch: pytest.MonkeyPatch, tmp_path: Any) -> None:
     monkeypatch.setenv("SPARK_LOCAL_DIRS", str(tmp_path)[:60])
 
 
-SPECS = {"exact": EXACT, "budget": BUDGET, "counts": COUNTS, "cpu": CPU, "share": SHARE}
+SPECS = {
+    "exact": EXACT, "budget": BUDGET, "counts": COUNTS, "cpu": CPU, "share": SHARE,
+    "target": TARGET,
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("spec", SPECS.values(), ids=SPECS)
@@ -136,10 +141,10 @@ def test_nothing_is_lost_and_nothing_comes_twice(
     monkeypatch.setattr(bucket_store, "EXACT_LOG_BYTES", 1_000 if seed == 200 else 10**9)
     monkeypatch.setattr(bucket_store, "EXACT_LOG_FACTOR", 0)
     chance = np.random.default_rng(seed)
-    batches = batches_of(seed, 20)
+    batches = batches_of(seed, 20, 6 if spec.target is None else 80)
     plan = plan_of(spec, batches[0][0])
     engine = JoinEngine(bucket_spec(spec, 0, 1), plan.schemas)
-    cells, watermark, snapshots = Cells(), 0, 0
+    cells, watermark, snapshots, memories = Cells(), 0, 0, set()
     for number, tables in enumerate(batches):
         named = {spec.streams[stream]: table for stream, table in tables.items()}
         bound = watermark * 1000 + 1 if plan.clocked else None
@@ -156,6 +161,9 @@ def test_nothing_is_lost_and_nothing_comes_twice(
         stats = {k: v for k, v in engine.stats().items() if "bytes" not in k and "peak" not in k}
         assert {name: record.stats[name] for name in stats} == stats
         snapshots = max(snapshots, record.snapshot_end - record.snapshot_begin)
+        memories.add(record.stats.get("target_memory"))
+        assert json.loads(work.report()).get("curve", []) == curve_of(engine)
+    assert (len(memories) > 2) == (spec is TARGET)
     assert record.stats["engine_builds"] > 1
     assert (snapshots > 1) == (spec is not EXACT or seed == 200)
     if spec.cpu is not None:

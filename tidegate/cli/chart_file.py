@@ -1,6 +1,7 @@
 """`--chart FILE`: a chart in the form that the ending of the file's name says.
 
-Law: an ending that is not known is refused before any work is done.
+Law: an ending that is not known is refused before any work is done; a file is written whole or not
+at all.
 """
 
 from __future__ import annotations
@@ -15,9 +16,13 @@ _ENDINGS = (".svg", ".png", ".html", ".json")
 
 
 def check(path: Path | None) -> None:
-    """An error if the ending says nothing."""
-    if path is not None and path.suffix.lower() not in _ENDINGS:
+    """An error if the ending says nothing, or there is no such folder."""
+    if path is None:
+        return
+    if path.suffix.lower() not in _ENDINGS:
         raise TidegateError(f"--chart '{path}' has no known ending; use .svg, .png, .html or .json")
+    if not path.parent.is_dir():
+        raise TidegateError(f"the folder of '{path}' does not exist; make it first")
 
 
 def write(view: Any, found: Any, path: Path) -> None:
@@ -29,7 +34,11 @@ def write(view: Any, found: Any, path: Path) -> None:
         ".html": lambda: f"<!doctype html><meta charset=utf-8>{view.html(found)}".encode(),
         ".json": lambda: json.dumps(view.chart(found)).encode(),
     }
+    drawn = makers[path.suffix.lower()]()
+    partial = path.with_name(f".{path.name}.partial")
     try:
-        path.write_bytes(makers[path.suffix.lower()]())
+        partial.write_bytes(drawn)
+        partial.replace(path)
     except OSError as error:
+        partial.unlink(missing_ok=True)
         raise TidegateError(f"file '{path}' cannot be written: {error.strerror}") from error

@@ -174,12 +174,14 @@ def write(tables: Iterable[pa.Table], path: Path) -> None:
                 writer.write(table)
         complete = True
     finally:
-        with _explained(path):
-            writer.close(complete=complete)
-            sink.close()
-            if complete:
-                partial.replace(path)
-        partial.unlink(missing_ok=True)
+        try:
+            with _explained(path):
+                writer.close(complete=complete)
+                sink.close()
+                if complete:
+                    partial.replace(path)
+        finally:
+            partial.unlink(missing_ok=True)
 
 
 @contextmanager

@@ -93,19 +93,24 @@ def join(
     )  # fmt: skip
     if memory is None and not quiet and (policy, split) != ("auto", "auto"):
         say("tidegate: note: without --memory nothing is forgotten: --policy and --split are idle")
-    _check_output(output, paths)
+    _check_written({"--output": output, "--log": log}, paths)
     _run(spec, dict(zip(streams, paths, strict=True)), output, ledger, log, json, quiet)
 
 
-def _check_output(output: Path | None, inputs: Iterable[Path]) -> None:
-    if output is None:
-        return
+def _check_written(written: Mapping[str, Path | None], inputs: Iterable[Path]) -> None:
+    """Nothing that is read is written over, and no file is written twice."""
     from tidegate.cli import files
 
-    files.format_of(output)
-    for path in inputs:
-        if output.resolve() == path.resolve():
-            raise TidegateError(f"'{output}' is an input and the output; give another --output")
+    taken = {path.resolve(): "an input" for path in inputs}
+    for option, path in written.items():
+        if path is None:
+            continue
+        if option == "--output":
+            files.format_of(path)
+        other, own = taken.setdefault(path.resolve(), option), f"the {option[2:]}"
+        if other != option:
+            raise TidegateError(f"'{path}' is {other} and {own}; give another {option}")
+        taken[path.resolve()] = own
 
 
 def _run(
@@ -129,7 +134,6 @@ def _run(
     writer = None if log is None else LogWriter(log, spec, " with ".join(map(str, paths.values())))
     with progress_of("joining", quiet) as progress:
         head = _replayed(engine, tables, output, _logged(progress, writer, engine))
-        engine.write_ledger()
     if writer is not None:
         writer.add(engine.stats(), _curve(engine), done=True)
     seconds = clock.perf_counter() - began
@@ -190,6 +194,7 @@ def _replayed(
                 heads.append(table.take(wanted))
                 missing -= len(wanted)
             yield table
+        engine.write_ledger()  # where there is an output, its ledger is complete
 
     try:
         if output is None:

@@ -102,10 +102,6 @@ def whatif(
             optimum=optimum,
             progress=progress,
         )
-    if chart is not None:
-        from tidegate.planner import whatif_view
-
-        chart_file.write(whatif_view, found, chart)
     if json:
         answer(
             {
@@ -120,8 +116,12 @@ def whatif(
                 "spec": json_text.loads(spec.to_json()),
             }
         )
-        return
-    show(found, quiet)
+    else:
+        show(found, quiet)
+    if chart is not None:  # the answer is there, whatever becomes of its picture
+        from tidegate.planner import whatif_view
+
+        chart_file.write(whatif_view, found, chart)
 
 
 def _numbers(text: str) -> list[Any]:

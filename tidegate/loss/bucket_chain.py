@@ -8,15 +8,18 @@ Links of a micro-batch that was never committed count only if nobody says so: `c
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import cached_property
+from itertools import count
 from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tidegate.loss.bucket_files import BATCH, DONE, QUERY, Link, rows_name
+from tidegate.loss.bucket_files import BATCH, DONE, QUERY, Link, link_name, rows_name
 from tidegate.loss.folders import Folder
 from tidegate.loss.ledger_files import ALIVE, ORDER, REASON
 from tidegate.spec import TidegateError
@@ -35,8 +38,16 @@ class BucketLedger:
 
     def read(self, stream: str, columns: list[str] | None = None) -> pa.Table | None:
         """All rows of a stream, each once; None if there were none."""
-        names = [rows_name(stream, self.bucket, link) for link in self.links]
-        tables = [self.folder.table(name, columns) for name in names if name in self.names]
+        tables: list[pa.Table] = []
+        for link in self.links:
+            found = [self.folder.table(name, columns) for name in self._parts(stream, link)]
+            written = self._written[link].get(stream, 0)
+            if self._written[link] and written != sum(table.num_rows for table in found):
+                raise TidegateError(
+                    f"'{self.folder.path}' lacks files of the ledger: micro-batch {link.batch} "
+                    f"wrote {written} rows of {stream!r}; put back what was removed"
+                )
+            tables += found
         if not tables:
             return None
         rows = pa.concat_tables(tables)
@@ -45,6 +56,28 @@ class BucketLedger:
         left = rows.filter(pc.invert(stayed)).column(ORDER)
         gone_since = pc.is_in(rows.column(ORDER), left.combine_chunks())
         return rows.filter(pc.invert(pc.and_(stayed, gone_since))).sort_by(ORDER)
+
+    def _parts(self, stream: str, link: Link) -> Iterator[str]:
+        """The files of a stream that a push wrote."""
+        for part in count():
+            name = rows_name(stream, self.bucket, link, part)
+            if name not in self.names:
+                return
+            yield name
+
+    @cached_property
+    def _written(self) -> dict[Link, dict[str, int]]:
+        """How many rows of each stream the pushes wrote; nothing where links of old say nothing."""
+        names = {link: link_name(self.bucket, link) for link in self.links}
+        try:
+            return {
+                link: dict(json.loads(self.folder.text(name) or "{}"))
+                for link, name in names.items()
+            }
+        except (ValueError, TypeError) as error:
+            raise TidegateError(
+                f"a link in '{self.folder.path}' cannot be read ({error}); it is damaged"
+            ) from error
 
 
 def committed(checkpoint: str | Path) -> int:

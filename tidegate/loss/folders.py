@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import os
 import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -85,16 +87,16 @@ class Folder:
 
     def write_text(self, name: str, text: str) -> None:
         """Write a small file."""
-        unfinished = self._unfinished(name)
-        with self.system.open_output_stream(unfinished) as stream:
+        with (
+            self._written(name) as unfinished,
+            self.system.open_output_stream(unfinished) as stream,
+        ):
             stream.write(text.encode())
-        self.system.move(unfinished, f"{self.path}/{name}")
 
     def write_table(self, name: str, table: pa.Table) -> None:
         """Write a table as Parquet."""
-        unfinished = self._unfinished(name)
-        parquet.write_table(table, unfinished, filesystem=self.system)
-        self.system.move(unfinished, f"{self.path}/{name}")
+        with self._written(name) as unfinished:
+            parquet.write_table(table, unfinished, filesystem=self.system)
 
     def table(self, name: str, columns: list[str] | None = None) -> pa.Table:
         """Read a table."""
@@ -105,6 +107,15 @@ class Folder:
         except (pa.ArrowInvalid, OSError) as error:
             raise TidegateError(f"'{path}' cannot be read ({error})") from error
 
-    def _unfinished(self, name: str) -> str:
+    @contextmanager
+    def _written(self, name: str) -> Iterator[str]:
         # Nobody else writes under this name, whatever tasks run twice.
-        return f"{self.path}/.{name}.{uuid.uuid4().hex[:8]}"
+        unfinished = f"{self.path}/.{name}.{uuid.uuid4().hex[:8]}"
+        try:
+            yield unfinished
+            self.system.move(unfinished, f"{self.path}/{name}")
+        except OSError as error:
+            with suppress(OSError):
+                self.system.delete_file(unfinished)
+            reason = error.strerror or str(error)
+            raise TidegateError(f"'{self.path}/{name}' cannot be written ({reason})") from error

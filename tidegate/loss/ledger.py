@@ -8,6 +8,7 @@ alone says which results the join did not give out (`offline.repair`).
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -67,6 +68,11 @@ def check(spec: JoinSpec, where: Any) -> None:
         reason = "within is a number of rows, and a ledger needs time windows so far"
     if reason is not None:
         raise TidegateError(f"ledger is given, but {reason}; leave ledger out")
+    for name in spec.streams:  # they are parts of names of files
+        if set(name) & set("/\\\0") or name.endswith("-alive"):
+            raise TidegateError(
+                f"ledger is given, but a file cannot be called after stream {name!r}; rename it"
+            )
 
 
 def check_columns(schemas: Sequence[pa.Schema | None]) -> None:
@@ -85,7 +91,11 @@ class Ledger:
     ) -> None:
         self._files = PushFiles(Path(where)) if isinstance(where, str | Path) else where
         self._spec = spec
-        saved = saved or {"pushes": 0, "taken": 0, "first": 0, "old": []}
+        saved = saved or {"pushes": 0, "taken": 0, "first": 0, "old": [], "rows": {}}
+        # That were written, by stream; snapshots of old do not say.
+        self._rows: Counter[str] | None = None
+        if saved.get("rows") is not None:
+            self._rows = Counter({name: int(n) for name, n in saved["rows"].items()})
         self._pushes = int(saved["pushes"])  # that were completed
         self._taken = int(saved["taken"])  # arrivals, ever
         # The engine numbers its tuples again from time to time: the orders of those that were
@@ -103,6 +113,7 @@ class Ledger:
             "taken": self._taken,
             "first": self._first,
             "old": self._old.tolist(),
+            "rows": None if self._rows is None else dict(self._rows),
         }
 
     # --- a push ---------------------------------------------------------------------------
@@ -205,6 +216,8 @@ class Ledger:
             if parts
         }
         self._files.write(self._pushes, tables)
+        if self._rows is not None:
+            self._rows += Counter({name: table.num_rows for name, table in tables.items()})
         self._parts = [[] for _ in self._spec.streams]
         self._pushes += 1
         self._taken += self._coming
@@ -222,7 +235,10 @@ class Ledger:
                 self._spec.streams[stream]: table
                 for stream, table in self._retained(state, payloads, binding, 0)
             }
-            self._files.write_alive(self._spec, self._pushes, alive)
+            rows = None
+            if self._rows is not None:
+                rows = self._rows + Counter({name: t.num_rows for name, t in alive.items()})
+            self._files.write_alive(self._spec, self._pushes, alive, rows)
 
     def _retained(
         self, state: State, payloads: Payloads, binding: Binding, first: int

@@ -8,14 +8,15 @@ completed writing.
 |---|---|
 | `STREAM-000000012.parquet` | of a stream, that left in push 12 |
 | `STREAM-alive-000000013.parquet` | of a stream, still retained after 13 pushes |
-| `ledger.json` | the join, and the number of pushes |
+| `ledger.json` | the join, the number of pushes, and how many rows of each stream there are |
 """
 
 from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
@@ -61,8 +62,15 @@ class Files(Protocol):
     def write(self, push: int, tables: Mapping[str, pa.Table]) -> None:
         """Write the rows of a push, by stream."""
 
-    def write_alive(self, spec: JoinSpec, pushes: int, tables: Mapping[str, pa.Table]) -> None:
-        """Write the rows that are alive after so many pushes."""
+    def write_alive(
+        self,
+        spec: JoinSpec,
+        pushes: int,
+        tables: Mapping[str, pa.Table],
+        rows: Mapping[str, int] | None,
+    ) -> None:
+        """Write the rows that are alive after so many pushes; `rows` of each stream are there then,
+        None where that is not known."""
 
 
 @dataclass(frozen=True)
@@ -93,20 +101,54 @@ class PushFiles:
         for stream, table in tables.items():
             write(table, file_of(self.folder, stream, push))
 
-    def write_alive(self, spec: JoinSpec, pushes: int, tables: Mapping[str, pa.Table]) -> None:
+    def write_alive(
+        self,
+        spec: JoinSpec,
+        pushes: int,
+        tables: Mapping[str, pa.Table],
+        rows: Mapping[str, int] | None,
+    ) -> None:
         """Write the rows that are alive; from now on the ledger holds so many pushes."""
         for stream, table in tables.items():
             write(table, file_of(self.folder, stream, pushes, alive=True))
         unfinished = self.folder / f"{HEAD}.unfinished"
-        unfinished.write_text(head_text(spec, pushes=pushes), encoding="utf-8")
-        os.replace(unfinished, self.folder / HEAD)
+        with writing(self.folder):
+            known = {} if rows is None else {"rows": dict(rows)}
+            unfinished.write_text(head_text(spec, pushes=pushes, **known), encoding="utf-8")
+            os.replace(unfinished, self.folder / HEAD)
 
 
 def write(table: pa.Table, path: Path) -> None:
     """Write a file whole or not at all."""
     unfinished = path.with_suffix(".unfinished")
-    parquet.write_table(table, unfinished)
-    os.replace(unfinished, path)
+    with writing(path):
+        try:
+            parquet.write_table(table, unfinished)
+            os.replace(unfinished, path)
+        finally:
+            unfinished.unlink(missing_ok=True)
+
+
+@contextmanager
+def writing(where: Any) -> Iterator[None]:
+    """What cannot be written is said in a sentence."""
+    try:
+        yield
+    except OSError as error:
+        reason = error.strerror or str(error)
+        raise TidegateError(f"ledger '{where}' cannot be written ({reason})") from error
+
+
+@contextmanager
+def reading(where: Any) -> Iterator[None]:
+    """What is no ledger, or not whole, is said in a sentence."""
+    try:
+        yield
+    except TidegateError:
+        raise
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, pa.ArrowException) as error:
+        reason = str(error).partition("\n")[0]
+        raise TidegateError(f"ledger '{where}' cannot be read ({reason}); it is damaged") from error
 
 
 def head_text(spec: JoinSpec, **others: Any) -> str:

@@ -238,10 +238,9 @@ class Sentinel:
     def moved(self, stream: int, alive: NDArray[np.int64], settlement: Settlement) -> None:
         """The rows `alive` of a stream stay, some of them at new addresses; others are gone."""
         own = np.flatnonzero(self.roster.stream == stream)
-        after = alive.copy()
+        after = np.append(alive, NOWHERE)  # where those go that are not found, at -1
         after[settlement.moved] = settlement.addresses
-        found = positions_of(alive, self.roster.address[own])
-        self.roster.address[own] = np.where(found >= 0, after[found], NOWHERE)
+        self.roster.address[own] = after[positions_of(alive, self.roster.address[own])]
 
     def begin_later(self, state: State) -> None:
         """Tuples are retained that were not watched: wait until all of them are dead."""

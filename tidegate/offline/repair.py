@@ -7,10 +7,10 @@ one of its tuples was gone when the last of them came; both orders of arrival st
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -61,7 +61,8 @@ class Repair:
         exact = self.spec.unwatched().replace(memory=None, split="auto", policy="auto")
         total, done = sum(self.rows.values()), 0
         for part in self._parts:
-            tables = {name: part(name, None) for name in self.spec.streams}
+            with ledger_files.reading(self.folder):
+                tables = {name: part(name, None) for name in self.spec.streams}
             joined = {name: _joined(t, name) for name, t in tables.items() if t is not None}
             if len(joined) < len(self.spec.streams):
                 continue  # nothing can have been lost
@@ -86,6 +87,23 @@ class Repair:
     def _columns(self, table: pa.Table, name: str) -> NDArray[np.int64]:
         columns = [table.column(_named(name, stream)).to_numpy() for stream in self.spec.streams]
         return np.stack(columns)
+
+
+def _reader(folder: str | Path, head: Mapping[str, Any]) -> Read:
+    """How to read the ledger of one engine, which holds as many rows as its head says."""
+    pushes, rows = head.get("pushes", 0), head.get("rows")
+
+    def read(stream: str, columns: list[str] | None) -> pa.Table | None:
+        table = ledger_files.read(Path(folder), stream, columns, pushes=pushes)
+        found = 0 if table is None else table.num_rows
+        if rows is not None and found != rows.get(stream, 0):
+            raise TidegateError(
+                f"ledger '{folder}' has {found:,} rows of stream {stream!r} and should have "
+                f"{rows.get(stream, 0):,}; put back the files that were removed"
+            )
+        return table
+
+    return read
 
 
 def _joined(table: pa.Table, stream: str) -> pa.Table:
@@ -126,7 +144,8 @@ def repair(folder: str | Path, checkpoint: str | Path | None = None) -> Repair:
     >>> given_out, lost
     (0, [{'t': 1, 'k': 1, 't_right': 5, 'k_right': 1, '_importance': 1.0}])
     """
-    text = Folder.of(folder).text(HEAD)
+    with ledger_files.reading(folder):
+        text = Folder.of(folder).text(HEAD)
     if text is None:
         raise TidegateError(
             f"'{folder}' has no {HEAD}, so it is not a ledger, or the join that writes it has not "
@@ -135,7 +154,7 @@ def repair(folder: str | Path, checkpoint: str | Path | None = None) -> Repair:
         )
     spec, head = ledger_files.read_head(text, f"{folder}/{HEAD}")
     batch = -1
-    parts: list[Read] = [partial(ledger_files.read, Path(folder), pushes=head.get("pushes", 0))]
+    parts: list[Read] = [_reader(folder, head)]
     if head.get("kind") == "buckets":
         upto = None if checkpoint is None else committed(checkpoint)
         buckets = buckets_of(folder, upto)
@@ -144,13 +163,14 @@ def repair(folder: str | Path, checkpoint: str | Path | None = None) -> Repair:
         raise TidegateError(f"'{folder}' is not the ledger of a query on Spark; give no checkpoint")
     rows = Counter[str]()
     missing = set(spec.streams)
-    for part in parts:
-        for name in spec.streams:
-            table = part(name, [REASON, ORDER])
-            if table is not None:
-                missing.discard(name)
-                for pair in pc.value_counts(table.column(REASON)).to_pylist():
-                    rows[pair["values"]] += pair["counts"]
+    with ledger_files.reading(folder):
+        for part in parts:
+            for name in spec.streams:
+                table = part(name, [REASON, ORDER])
+                if table is not None:
+                    missing.discard(name)
+                    for pair in pc.value_counts(table.column(REASON)).to_pylist():
+                        rows[pair["values"]] += pair["counts"]
     if missing:
         raise TidegateError(
             f"the ledger '{folder}' has no rows of some stream, so no result was lost"

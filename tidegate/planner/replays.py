@@ -16,6 +16,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from tidegate.binding.result_schema import bind
 from tidegate.engine import JoinEngine, to_arrow
 from tidegate.engine.miniature import Miniature
 from tidegate.engine.replay import replay
@@ -26,6 +27,7 @@ from tidegate.planner.held_bytes import bytes_of
 from tidegate.planner.recall_interval import Chance, orders_of_arrival
 from tidegate.planner.stand_ins import StandIns
 from tidegate.spec import JoinSpec, Theta, TidegateError
+from tidegate.spec.notices import rejected_rows
 from tidegate.state.shed_arrays import LARGEST_LOG, MOST_WITH_LOG
 
 # Of all streams together, and of the exact result; of more, some tuples are replayed.
@@ -37,14 +39,15 @@ Floats = NDArray[np.float64]
 
 
 def narrow(table: pa.Table, spec: JoinSpec, stream: int) -> pa.Table:
-    """The columns of a stream that decide about results; which are missing, the engine says."""
+    """The columns of a stream that decide about results; what is wrong with them the engine says,
+    such as that one is missing or is there twice."""
     names = [spec.time_columns[stream]]
     if spec.importance_columns is not None:
         names.append(spec.importance_columns[stream])
     for predicate in spec.predicates:
         own: Any = predicate.columns[stream]
         names += own if isinstance(predicate, Theta) else [own]
-    return table.select([name for name in dict.fromkeys(names) if name in table.column_names])
+    return table.select([at for at, name in enumerate(table.column_names) if name in names])
 
 
 @dataclass(frozen=True)
@@ -55,6 +58,7 @@ class Kept:
     importance: Floats
     rows: int  # most tuples held
     bytes: int
+    rejected: str = ""  # how many rows cannot be joined, and why
 
     def of(self, objective: str) -> Floats:
         """What the objective counts."""
@@ -99,6 +103,7 @@ class Study:
         if rate < 1.0 and reason is None:
             return cls.of_sample(stand_ins.chosen(tables, spec, rate), spec, objective)
         tables = tables or spark_sample.collected(streams, spec)
+        bind(as_exact(spec), {name: tables[name].schema for name in spec.streams})  # all columns
         small = {name: narrow(tables[name], spec, at) for at, name in enumerate(spec.streams)}
         notes = [f"all {total:,} rows are replayed: {reason}"] if rate < 1.0 else []
         return cls(spec, tables, small, None, (), None, objective, notes)
@@ -127,6 +132,14 @@ class Study:
     def exact(self) -> Kept:
         """The join without a budget."""
         return self.replayed(as_exact(self.spec))
+
+    def check(self) -> None:
+        """An error if the sample says nothing."""
+        if self.sample is not None and not self.exact.size.any():
+            raise TidegateError(
+                f"the {self.sample.rows:,} rows that stand for all have no results; ask for a "
+                "larger share of the results with sample=, up to 1"
+            )
 
     @property
     def share(self) -> float:
@@ -244,7 +257,8 @@ class Study:
         if some is None:
             size[0], importance[0] = stats["rows_out"], stats["importance_out"]
         held = int(stats["memory_rows_peak"])
-        return Kept(size, importance, held, int(stats["memory_bytes_peak"]))
+        why = rejected_rows(stats, self.spec.streams)
+        return Kept(size, importance, held, int(stats["memory_bytes_peak"]), why)
 
     def _miniature(self, budget: int | None) -> Miniature | None:
         """The policy counts keys as it would under the budget for the whole streams."""

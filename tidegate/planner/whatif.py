@@ -27,6 +27,7 @@ from tidegate.spec.units import require_name
 TARGETS = (0.90, 0.95, 0.99)
 SHARES = (0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.5, 0.75, 1.0)  # of what the exact join holds
 MOST_ROWS_FOR_OPTIMUM, MOST_RESULTS_FOR_OPTIMUM = 60_000, 500_000
+MOST_TUPLES = 2**40
 OBJECTIVES = ("importance", "size")
 OPTIMUM = "optimum"
 _WEIGHED = ("simp", "simpprob", "dimpprob")  # nothing new without importance
@@ -134,6 +135,7 @@ def whatif(
     _check_streams(streams, spec)
     spec = spec.unwatched().replace(cpu=None)
     study = Study.of(streams, spec, sample, objective)
+    study.check()
     budgets = budgets or study.default_budgets(SHARES)
     count = _Counter(progress, len(chosen) * len(budgets))
     rows = []
@@ -150,7 +152,7 @@ def whatif(
         exact=study.exact_totals(),
         objective=objective,
         sampled=study.share,
-        notes=tuple(study.notes),
+        notes=(*study.notes, *filter(None, [study.exact.rejected])),
         policies=tuple(chosen),
         weighed=spec.importance_columns is not None,
     )
@@ -213,6 +215,8 @@ def _budgets(memory: Any) -> list[int]:
                 f"memory has {budget!r}; give numbers of tuples, each at least 1 (what they "
                 "take in bytes is part of the answer)"
             )
+        if budget > MOST_TUPLES:
+            raise TidegateError(f"memory has {budget}, more than any join holds; give less")
     if not given:
         raise TidegateError("memory is empty; give at least one number of tuples")
     return sorted({int(budget) for budget in given})

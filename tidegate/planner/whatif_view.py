@@ -38,6 +38,8 @@ def table_of(found: WhatIf) -> list[tuple[int, dict[str, float]]]:
 def sentences(found: WhatIf) -> list[str]:
     """What is needed for each target, in words."""
     what = "the results" if not found.is_weighed else "the results' importance"
+    if not found.exact["size"]:
+        return ["no rows meet within the windows, so there is nothing to keep"]
     said = []
     for target, need in found.needed.items():
         share = f"{100 * float(target):.0f} % of {what}"

@@ -18,6 +18,7 @@ from tidegate.loss.bucket_files import BATCH, BucketFiles, Link
 from tidegate.spark.arrivals import Arrivals
 from tidegate.spark.code import receive_code
 from tidegate.spark.delivery import FAILED, REPORT, pieces
+from tidegate.spark.engines import curve_of
 from tidegate.spark.packing import decode, partitions_of_task
 from tidegate.spark.reports import count_hot_key, report_text
 from tidegate.spark.routing import Layout, Routing, bucket_spec
@@ -69,11 +70,13 @@ class BatchJoin:
         }
         for number, push in enumerate(pieces_of(spec, tables, ROWS_PER_PUSH)):
             if ledger is not None:
-                ledger.link = Link(number, token, token := f"{number + 1:x}")
+                ledger.begin_push(Link(number, token, token := f"{number + 1:x}"))
             for result in engine.results(push):
                 for piece in pieces(result):
                     reports = pa.nulls(piece.num_rows, pa.string())
                     yield from self._carried([reports, *piece.columns]).to_batches()
+            if ledger is not None:
+                ledger.end_push()
         if ledger is not None:
             ledger.finish()
         yield self._last(self._report(layout, bucket, engine, arrivals))
@@ -96,6 +99,7 @@ class BatchJoin:
         return report_text(
             bucket, self.spec.streams, stats,
             hot=hot, examples=examples, warnings=layout.warnings(self.spec),
+            curve=curve_of(engine),
         )  # fmt: skip
 
     def _last(self, report: str) -> pa.RecordBatch:

@@ -84,10 +84,16 @@ def in_unit(spec: JoinSpec, memory: int) -> int | str:
     return memory if spec.memory_bytes is None else f"{memory} bytes"
 
 
+def curve_of(engine: JoinEngine) -> list[dict[str, float]]:
+    """The retention curve of an engine that has miniatures, else none."""
+    steered = engine.spec.target is not None or engine.spec.miniatures is not None
+    return engine.retention_curve() if steered else []
+
+
 @dataclass
 class Outcome:
-    """What a push gave besides its results: the engine's numbers around it, dead entries, and in a
-    pool how recall would grow with memory."""
+    """What a push gave besides its results: the engine's numbers around it, dead entries, in a pool
+    how recall would grow with memory, and of a join with miniatures its retention curve."""
 
     before: dict[str, float]
     after: dict[str, float]
@@ -95,6 +101,7 @@ class Outcome:
     examples: list[str]
     expired: list[Entry] = field(default_factory=list)
     recall: dict[str, Any] | None = None
+    curve: list[dict[str, float]] = field(default_factory=list)
 
 
 # Results in pieces, each made when it is asked for, and in the end what the push gave besides.
@@ -121,7 +128,7 @@ class Resident:
         before = self.engine.stats()
         push.begin(self.engine)
         if self.ledger is not None:
-            self.ledger.link = push.link
+            self.ledger.begin_push(push.link)
         results = self.engine.results(tables, watermark=push.watermark, fuel=push.fuel)
         piece: pa.Table | None = None
         while True:
@@ -131,12 +138,15 @@ class Resident:
             if piece is None:
                 break
             yield from pieces(piece)
+        if self.ledger is not None:
+            self.ledger.end_push()
         after = self.engine.stats()
         if entry is not None:
             self.entries.append(entry)
         examples = [str(row) for row in self.engine.rejected_examples()][:5]
         recall = self._observed(tables, push.watermark, seconds)
-        return Outcome(before, after, seconds, examples, self._forget(forget_before), recall)
+        expired, curve = self._forget(forget_before), curve_of(self.engine)
+        return Outcome(before, after, seconds, examples, expired, recall, curve)
 
     def _observed(
         self, tables: Mapping[str, pa.Table], watermark: int | None, seconds: dict[str, float]

@@ -63,6 +63,10 @@ def describe(
     }
     if spec.sentinel is not None:
         described["sentinel"] = _value(spec.sentinel)
+    if spec.miniatures is not None:
+        described["miniatures"] = _value(spec.miniatures)
+    if spec.target is not None:
+        described["target"] = spec.target
     if has_ledger:
         described["ledger"] = "kept"
     for name, schema in zip(spec.streams, schemas, strict=True):

@@ -138,19 +138,23 @@ def _check_budget(inputs: Inputs, routing: Routing) -> None:
     layout = routing.layout(int(partitions or "200"))
     for sentence in layout.warnings(inputs.spec):
         LOG.warning("%s", sentence)
-    watched = inputs.spec
-    if watched.target is not None or watched.miniatures is not None:
-        raise TidegateError(
-            "target and miniatures work outside Spark so far, where one engine sees all keys; give "
-            "a memory, and sentinel=0.02 to see the recall"
-        )
+    steered = inputs.spec.target is not None or inputs.spec.miniatures is not None
+    if steered:
+        check_supported(inputs.spec)
     smallest = bucket_spec(inputs.spec, layout.buckets - 1, layout.buckets)
     if inputs.spec.sentinel is not None:
         check_supported(smallest)
-    if inputs.spec.memory_bytes is not None:
+    if inputs.spec.memory_bytes is not None or steered:
         from tidegate.engine import JoinEngine  # It knows what an engine needs at least.
 
-        JoinEngine(smallest, inputs.arrow_schemas)
+        try:
+            JoinEngine(smallest, inputs.arrow_schemas)
+        except TidegateError as error:
+            if layout.buckets == 1:
+                raise
+            raise TidegateError(
+                f"memory {inputs.spec.memory!r} in {layout.buckets} buckets: {error}"
+            ) from error
 
 
 def _check_ledger(inputs: Inputs, pool: Pool | None, ledger: Any) -> None:

@@ -102,6 +102,11 @@ class Pool:
     def spec(self, spec: JoinSpec) -> JoinSpec:
         """The spec of a join in this pool: what its engines may hold at most."""
         check_profiled(spec)
+        if spec.target is not None or spec.miniatures is not None:
+            raise TidegateError(
+                "a pool decides what memory its joins have, so they can have no target and no "
+                "miniatures; give the join a memory of its own"
+            )
         if spec.sentinel is not None:
             raise TidegateError(
                 "a join in a pool has no sentinel so far, and its recall is observed by the pool; "

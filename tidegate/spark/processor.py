@@ -176,6 +176,7 @@ class BucketWork:
             examples=notes.get("examples", []),
             warnings=layout.warnings(spec),
             recall=None if self._outcome is None else self._outcome.recall,
+            curve=() if self._outcome is None else self._outcome.curve,
         )
 
     def _open(self) -> Meta:

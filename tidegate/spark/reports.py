@@ -22,6 +22,7 @@ from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.streaming.query import StreamingQuery
 
 from tidegate.loss import interval
+from tidegate.spark import buckets_together
 from tidegate.spec import TidegateError
 from tidegate.spec.notices import rejected_streams
 from tidegate.watch.exposition import BASES, exposed, is_gauge, is_peak
@@ -70,8 +71,9 @@ class JoinMetrics:
     Counters are those of `JoinEngine.stats()`, summed. In a grid join a row lies in several
     buckets and `rows_in` counts its copies, as the budget does; `rows_read` counts it once. A
     total peak is the sum of the buckets' peaks, an upper bound; `cpu_fraction` is their mean. The
-    recall of a join with a sentinel is that of all buckets together. `batch` is -1 before the first
-    micro-batch, and 0 for a batch join that has run.
+    recall of a join with a sentinel is that of all buckets together, and so are the numbers of a
+    target and `retention_curve`: memory of the join, and the recall that it would give of late.
+    `batch` is -1 before the first micro-batch, and 0 for a batch join that has run.
     """
 
     batch: int = -1
@@ -83,14 +85,15 @@ class JoinMetrics:
     join: str = UNNAMED
     streams: tuple[str, ...] = ()
     hot_keys: tuple[tuple[str, float], ...] = ()  # the most frequent, with their share of the rows
+    retention_curve: tuple[dict[str, float], ...] = ()  # rows of memory, recall, importance_recall
 
     def prometheus(self) -> str:
         """Write the numbers in Prometheus' text format, labelled by query, join and stream."""
         buckets: dict[int | str, dict[str, float]] = {
-            bucket: {n: v for n, v in stats.items() if not interval.is_of_one_sample(n)}
+            bucket: {n: v for n, v in stats.items() if buckets_together.adds_up(n)}
             for bucket, stats in self.buckets.items()
         }
-        whole = {n: v for n, v in self.total.items() if interval.is_of_one_sample(n)}
+        whole = {n: v for n, v in self.total.items() if not buckets_together.adds_up(n)}
         if whole:
             buckets["all"] = whole
         return exposed(self.query, self.join, self.streams, buckets)
@@ -138,8 +141,10 @@ def report_text(
     examples: Sequence[str],
     warnings: Sequence[str],
     recall: Mapping[str, Any] | None = None,
+    curve: Sequence[Mapping[str, float]] = (),
 ) -> str:
-    """All numbers of a bucket, and in a pool its recall curve, as text for the driver."""
+    """All numbers of a bucket, in a pool its recall curve, and with miniatures its retention curve,
+    as text for the driver."""
     return json.dumps(
         {
             "bucket": bucket,
@@ -150,6 +155,7 @@ def report_text(
             "warnings": list(warnings),
         }
         | ({} if recall is None else {"recall": dict(recall)})
+        | ({"curve": list(curve)} if curve else {})
     )
 
 
@@ -277,9 +283,11 @@ def summarise(
     warnings |= dict.fromkeys(_warnings(total, hot[1], rows, streams))
     examples = tuple(text for report in reports.values() for text in report["examples"])
     shares = tuple((key, count / max(1, sum(rows))) for count, key in keys[:HOT_KEYS_KEPT])
+    curves = [(report["stats"], report.get("curve", ())) for report in reports.values()]
     return JoinMetrics(
-        batch, total, buckets, tuple(warnings), examples, query, join, streams, shares
-    )
+        batch, total, buckets, tuple(warnings), examples, query, join, streams, shares,
+        tuple(buckets_together.retention_curve(curves)),
+    )  # fmt: skip
 
 
 def total_of(buckets: Mapping[int, Mapping[str, float]]) -> Counts:
@@ -287,9 +295,10 @@ def total_of(buckets: Mapping[int, Mapping[str, float]]) -> Counts:
     total = Counts()
     for stats in buckets.values():
         for name, value in stats.items():
-            if not interval.is_of_one_sample(name):
+            if buckets_together.adds_up(name):
                 total[name] = total[name] + value if name in total else value
     total.update(interval.of_total(total))
+    total.update(buckets_together.steered(list(buckets.values())))
     if "cpu_fraction" in total:
         total["cpu_fraction"] /= len(buckets)
     return total

@@ -29,6 +29,8 @@ _LOW_32 = 0xFFFFFFFF
 # few keys more than the others forgets what they have room for.
 FEWEST_ROWS = 256
 FEWEST_BYTES = 4_000_000  # of which VALUE needs about one before it retains a row
+# The same where a bucket steers itself: its miniatures get a twentieth, and see no more than that.
+FEWEST_ROWS_STEERED, FEWEST_BYTES_STEERED = 16_384, 64_000_000
 # Below this no engine retains anything, whatever its policy.
 SMALLEST_BYTES = 100_000
 
@@ -181,14 +183,16 @@ def most_buckets(spec: JoinSpec) -> int | None:
     >>> [most_buckets(spec.replace(memory=memory)) for memory in (10, 1000, "20 MB", None)]
     [1, 3, 5, None]
     """
+    steered = spec.target is not None or spec.miniatures is not None
     if spec.memory_bytes is not None:
         if spec.memory_bytes < SMALLEST_BYTES:
             raise TidegateError(
                 f"memory {spec.memory!r} is too small for a join; give {bytes_text(SMALLEST_BYTES)}"
                 " or more, or a number of tuples"
             )
-        return max(1, spec.memory_bytes // FEWEST_BYTES)
-    return None if spec.memory_rows is None else max(1, spec.memory_rows // FEWEST_ROWS)
+        return max(1, spec.memory_bytes // (FEWEST_BYTES_STEERED if steered else FEWEST_BYTES))
+    fewest = FEWEST_ROWS_STEERED if steered else FEWEST_ROWS
+    return None if spec.memory_rows is None else max(1, spec.memory_rows // fewest)
 
 
 def _checked_buckets(spec: JoinSpec, buckets: int) -> int:

@@ -7,6 +7,7 @@ import time
 from pyspark.sql.streaming.query import StreamingQuery
 
 from tidegate.spark.reports import metrics
+from tidegate.spec.units import parse_bytes
 from tidegate.watch.numbers import History, Reading
 from tidegate.watch.server import Page
 
@@ -16,7 +17,7 @@ def watch(
     name: str | None = None,
     *,
     port: int = 0,
-    memory: int | None = None,
+    memory: int | str | None = None,
 ) -> Page:
     """Serve a page about a join of a query on this machine, until it is closed.
 
@@ -29,8 +30,10 @@ def watch(
     port
         Where to serve; 0 takes any. `url` of the page says which.
     memory
-        The budget of the join in tuples, to be drawn beside the memory in use.
+        The budget of the join, in tuples or such as "2 GB", to be drawn beside the memory in use.
     """
+    in_bytes = isinstance(memory, str)
+    budget = parse_bytes(memory, "memory") if isinstance(memory, str) else memory
 
     def read() -> Reading | None:
         found = metrics(query, name)
@@ -40,10 +43,12 @@ def watch(
             seconds=time.time(),
             stats=found.total,
             title=f"{found.join} of {found.query}",
-            budget=memory,
+            budget=budget,
+            in_bytes=in_bytes,
             streams=found.streams,
             hot_keys=found.hot_keys,
             warnings=found.warnings,
+            curve=found.retention_curve,
             done=not query.isActive,
         )
 

@@ -68,6 +68,7 @@ __all__ = [
 
 SPEC_VERSION = 1
 MOST_STREAMS = 16
+MOST_MEMORY = 2**62  # tuples or bytes
 POLICY_NAMES = policy_names()
 
 OutputImportance = Literal["min", "max", "sum", "product", "mean"]
@@ -263,12 +264,19 @@ class JoinSpec(ComparedByMeaning):
         count = require_integer(self.memory, "memory", allowed)
         if count < 0:
             raise SpecError(f"memory {count} is negative; give {allowed}")
+        if count > MOST_MEMORY:
+            raise SpecError(f"memory {count} is more than any machine has; give {allowed}")
         return count
 
     @cached_property
     def memory_bytes(self) -> int | None:
         """The budget in bytes, None where it is a number of tuples or there is none."""
-        return parse_bytes(self.memory, "memory") if isinstance(self.memory, str) else None
+        if not isinstance(self.memory, str):
+            return None
+        count = parse_bytes(self.memory, "memory")
+        if count > MOST_MEMORY:
+            raise SpecError(f"memory {self.memory!r} is more than any machine has; give less")
+        return count
 
     @cached_property
     def split_rows(self) -> tuple[int, ...] | None:

@@ -17,6 +17,7 @@ from tidegate.watch.numbers import Reading
 
 SECONDS_BETWEEN_LINES = 0.5
 _HEAD = ("title", "budget", "in_bytes", "streams")
+_LONGEST_HEAD = 1 << 20  # bytes
 
 
 class LogWriter:
@@ -29,7 +30,9 @@ class LogWriter:
             "budget": budget,
             "in_bytes": spec.memory_bytes is not None,
             "streams": spec.streams,
+            "began": time.time(),
         }
+        self._path = path
         try:
             self._file = path.open("w", encoding="utf-8")
         except OSError as error:
@@ -38,8 +41,13 @@ class LogWriter:
         self._said = 0.0
 
     def _write(self, line: Mapping[str, Any]) -> None:
-        self._file.write(json.dumps(line) + "\n")
-        self._file.flush()
+        try:
+            self._file.write(json.dumps(line) + "\n")
+            self._file.flush()
+        except OSError as error:
+            raise TidegateError(
+                f"log '{self._path}' cannot be written ({error.strerror})"
+            ) from error
 
     def is_due(self) -> bool:
         """Has enough time passed since the last reading?"""
@@ -61,21 +69,40 @@ class LogWriter:
 
 
 class LogReader:
-    """Reads what a `LogWriter` wrote, also while it grows."""
+    """Reads what a `LogWriter` wrote, also while it grows, and begins again with the next join
+    that writes the same file."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        self._head: dict[str, Any] = {}
-        self._read = 0  # bytes
-        self._waiting: list[dict[str, Any]] = []
+        self._begin(b"")
         if not path.is_file():
             raise TidegateError(f"'{path}' is not a file; give the log of tidegate join --log")
         self._fetch()
 
+    def _begin(self, first: bytes) -> None:
+        self._first = first  # the line of the head
+        self._head: dict[str, Any] = {}
+        self._read = 0  # bytes
+        self._waiting: list[dict[str, Any]] = []
+
+    def _new(self) -> bytes:
+        """What was written since the last time; nothing while the file is away."""
+        try:
+            with self._path.open("rb") as file:
+                first = file.readline(_LONGEST_HEAD)
+                if not first.endswith(b"\n"):
+                    return b""
+                if first != self._first:
+                    self._begin(first)
+                file.seek(self._read)
+                return file.read()
+        except FileNotFoundError:
+            return b""
+        except OSError as error:
+            raise TidegateError(f"log '{self._path}' cannot be read ({error.strerror})") from error
+
     def _fetch(self) -> None:
-        with self._path.open("rb") as file:
-            file.seek(self._read)
-            new = file.read()
+        new = self._new()
         whole = new[: new.rfind(b"\n") + 1]
         self._read += len(whole)
         try:
@@ -83,10 +110,13 @@ class LogReader:
             if lines and not self._head:
                 head = lines.pop(0)
                 self._head = {name: head[name] for name in _HEAD}
+                self._head["began"] = head.get("began", 0.0)
             for line in lines:
                 known = {name: line[name] for name in ("seconds", "stats", "done")}
+                if not all(isinstance(n, int | float) for n in line["stats"].values()):
+                    raise TypeError("a number is not one")
                 self._waiting.append({**known, "curve": line.get("curve", ())})
-        except (ValueError, KeyError, TypeError) as error:
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
             raise TidegateError(
                 f"'{self._path}' is not the log of tidegate join --log ({error})"
             ) from error

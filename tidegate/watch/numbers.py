@@ -30,6 +30,7 @@ class Reading:
     warnings: Sequence[str] = ()
     curve: Sequence[Mapping[str, Any]] = ()  # memory -> recall, where the join knows it
     done: bool = False
+    began: float = 0.0  # when the join began, where that is known
 
 
 @dataclass
@@ -48,6 +49,8 @@ class History:
             reading = self.read()
             if reading is None:
                 return
+            if self._last is not None and reading.began != self._last.began:
+                self._samples, self._last = [], None  # another join writes there now
             if self._last is None or reading.seconds > self._last.seconds:
                 self._samples.append(_sample(reading, self._samples))
                 if len(self._samples) > MOST_SAMPLES:

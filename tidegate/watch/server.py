@@ -73,6 +73,12 @@ class _Handler(BaseHTTPRequestHandler):
     history: History
 
     def do_GET(self) -> None:
+        try:
+            self._get()
+        except TidegateError as error:
+            self.send_error(500, "the numbers cannot be read", str(error))
+
+    def _get(self) -> None:
         host = (self.headers.get("Host") or "").rpartition(":")[0] or self.headers.get("Host")
         if host not in _NAMES:
             self.send_error(403, "this page is for this machine only")
