@@ -15,6 +15,7 @@ from pyspark.sql import functions as F  # noqa: N812
 from spark.feeds import Feed, random_batches
 from spark.test_streaming import conserved
 
+from tidegate.loss import interval
 from tidegate.spark import metrics, prometheus, window_join
 from tidegate.spark.reports import JoinMetrics, report_text, summarise
 from tidegate.spec import TidegateError
@@ -48,6 +49,51 @@ def bucket(number: int, **stats: float) -> dict[str, Any]:
     text = report_text(number, ("left", "right"), stats, hot={}, examples=[], warnings=[])
     report: dict[str, Any] = json.loads(text)
     return report
+
+
+def watched(results: float, importance: float) -> dict[str, float]:
+    """What sentinels say of so much."""
+    sums = np.zeros(interval.MOMENTS)
+    return {
+        name: value
+        for prefix, exact in (("sentinel", results), ("sentinel_importance", importance))
+        for name, value in interval.named_sums(prefix, np.append(exact, sums[1:])).items()
+    } | {interval.TAKEN: 10.0}
+
+
+def test_buckets_together_keep_a_target() -> None:
+    """By the results that each had: 300 of 400 results are in a bucket that keeps 0.5."""
+    usual = {
+        "target": 0.9,
+        "rows_in": 10,
+        "rows_out": 1,
+        "importance_out": 1,
+        "miniature_share": 0.5,
+    }
+    poor = {"target_recall": 0.5, "target_met": 0, "target_missing_by": 0.4, "target_memory": 70}
+    rich = {"target_recall": 0.9, "target_met": 1, "target_missing_by": 0.0, "target_memory": 20}
+    reports = {
+        0: bucket(0, **usual, **poor, **watched(300, 100)),
+        1: bucket(1, **usual, **rich, **watched(100, 100)),
+        2: bucket(2, target_memory=70),
+    }
+    for number, recall in ((0, 0.5), (1, 1.0)):
+        point = {"memory": 50.0, "recall": recall, "importance_recall": recall}
+        reports[number]["curve"] = [point, {**point, "memory": 100.0}]
+    found = summarise(0, reports)
+    assert found.total["target"] == 0.9
+    assert found.total["target_met"] == 0
+    assert found.total["target_memory"] == 160
+    assert found.total["target_recall"] == pytest.approx(0.6)
+    assert found.total["target_missing_by"] == pytest.approx(0.3)
+    assert found.total["miniature_share"] == pytest.approx(0.5)
+    assert [point["memory"] for point in found.retention_curve] == [150.0, 300.0]
+    assert found.retention_curve[0]["recall"] == pytest.approx(0.625)
+    assert found.retention_curve[0]["importance_recall"] == pytest.approx(0.75)
+    shown = samples(found.prometheus())
+    said = {labels for name, labels in shown if name == "target_recall"}
+    assert len(said) == 1
+    assert 'bucket="all"' in said.pop()
 
 
 def test_no_numbers_are_zeros() -> None:

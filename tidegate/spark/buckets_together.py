@@ -7,7 +7,7 @@ join misses it by what is missing there, since the others keep no more than they
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 
@@ -45,10 +45,11 @@ def steered(buckets: Sequence[Stats]) -> dict[str, float]:
     return found
 
 
-def retention_curve(buckets: Iterable[tuple[Stats, Curve]]) -> Iterator[dict[str, float]]:
+def retention_curve(buckets: Sequence[tuple[Stats, Curve]]) -> Iterator[dict[str, float]]:
     """Memory of the whole join, shared evenly, and the recall that it would give.
 
-    Of the points of all buckets some are asked for, and each bucket says what it would keep there.
+    Of the points of all buckets some are asked for, and each bucket says what it would keep there;
+    one that does not know is taken to be as the others.
     """
     known = [(stats, curve) for stats, curve in buckets if curve]
     if not known:
@@ -56,7 +57,7 @@ def retention_curve(buckets: Iterable[tuple[Stats, Curve]]) -> Iterator[dict[str
     memories = np.unique([point["memory"] for _, curve in known for point in curve])
     places = np.linspace(0, len(memories) - 1, min(_MOST_POINTS, len(memories))).round()
     for memory in memories[places.astype(int)]:
-        point = {"memory": float(memory) * len(known)}
+        point = {"memory": float(memory) * len(buckets)}
         for measure, worth in (("recall", False), ("importance_recall", True)):
             recalls = [_recall_at(curve, float(memory), measure) for _, curve in known]
             weights = [max(_results(stats, worth), 1e-300) for stats, _ in known]
