@@ -103,7 +103,8 @@ def _sample(reading: Reading, before: Sequence[Mapping[str, Any]]) -> dict[str, 
     sample = {name: _number(stats.get(name)) for name in _SHOWN}
     sample["seconds"] = reading.seconds
     rate = None
-    if before:
+    ended = reading.done and before and sample["rows_in"] == before[-1]["rows_in"]
+    if before and not ended:
         passed = reading.seconds - before[-1]["seconds"]
         rate = (sample["rows_in"] - before[-1]["rows_in"]) / passed
     return {**sample, "rows_per_second": rate}
