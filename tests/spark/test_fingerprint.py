@@ -71,6 +71,8 @@ DIFFERENT: list[dict[str, Any]] = [
     {"policy": tg.dgl(decay=0.5)}, {"policy": tg.priority("additive", alpha=2)},
     {"time": "t"}, {"streams": ("a", "b")}, {"ties": "instant"}, {"bad_rows": "fail"}, {"seed": 1},
     {"index": "hash"}, {"output_importance": "max"},
+    {"memory": 2000, "sentinel": 0.1}, {"memory": 2000, "miniatures": 0.1},
+    {"memory": 2000, "target": "recall >= 0.9"}, {"memory": 2000, "target": "importance >= 0.9"},
     {"on": theta(closing_over(2.0), ["x"])}, {"on": theta(closing_over(3.0), ["x"])},
     {"on": theta(closing_over(np.float64(3.0)), ["x"])}, {"on": theta(with_default(2.0), ["x"])},
     {"on": theta(with_default(3.0), ["x"])}, {"on": theta(reading_a_global, ["x"])},
@@ -89,6 +91,10 @@ def test_whatever_differs_shows() -> None:
     [
         ({"within": "10 minutes"}, {"within": {"left": "600 s", "right": timedelta(minutes=10)}}),
         ({"memory": "2 MB"}, {"memory": "2000 kB"}),
+        (
+            {"memory": 2000, "target": "recall >= 0.9"},
+            {"memory": 2000, "target": " Recall≥90.0 %"},
+        ),
         ({"on": "k"}, {"on": {"left": "k", "right": "k"}}),
         ({"on": band("x", 0, 5)}, {"on": band("x", 0.0, 5.0)}),
         ({"on": band("x", "0 s", "1 min")}, {"on": band("x", 0, "60 s")}),

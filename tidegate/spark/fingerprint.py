@@ -65,8 +65,8 @@ def describe(
         described["sentinel"] = _value(spec.sentinel)
     if spec.miniatures is not None:
         described["miniatures"] = _value(spec.miniatures)
-    if spec.target is not None:
-        described["target"] = spec.target
+    if spec.target_share is not None:
+        described["target"] = f"{spec.target_share.name} >= {spec.target_share.share!r}"
     if has_ledger:
         described["ledger"] = "kept"
     for name, schema in zip(spec.streams, schemas, strict=True):
