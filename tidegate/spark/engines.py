@@ -19,6 +19,7 @@ import pyarrow as pa
 from tidegate.loss.bucket_files import BucketFiles, Link
 from tidegate.spark.delivery import pieces
 from tidegate.spark.packing import decode
+from tidegate.spark.routing import steers
 
 if TYPE_CHECKING:
     from tidegate.engine import JoinEngine
@@ -86,8 +87,7 @@ def in_unit(spec: JoinSpec, memory: int) -> int | str:
 
 def curve_of(engine: JoinEngine) -> list[dict[str, float]]:
     """The retention curve of an engine that has miniatures, else none."""
-    steered = engine.spec.target is not None or engine.spec.miniatures is not None
-    return engine.retention_curve() if steered else []
+    return engine.retention_curve() if steers(engine.spec) else []
 
 
 @dataclass

@@ -36,7 +36,7 @@ from tidegate.spark.pool import Pool
 from tidegate.spark.pool_book import PoolShare
 from tidegate.spark.processor import JoinPlan
 from tidegate.spark.reports import BatchReports, observed, remember_batch
-from tidegate.spark.routing import Routing, bucket_spec
+from tidegate.spark.routing import Routing, bucket_spec, steers
 from tidegate.spark.session import SHUFFLE_KEY, check_streaming
 from tidegate.spark.shipping import shipped
 from tidegate.spec import JoinSpec, TidegateError
@@ -138,7 +138,7 @@ def _check_budget(inputs: Inputs, routing: Routing) -> None:
     layout = routing.layout(int(partitions or "200"))
     for sentence in layout.warnings(inputs.spec):
         LOG.warning("%s", sentence)
-    steered = inputs.spec.target is not None or inputs.spec.miniatures is not None
+    steered = steers(inputs.spec)
     if steered:
         check_supported(inputs.spec)
     smallest = bucket_spec(inputs.spec, layout.buckets - 1, layout.buckets)

@@ -22,6 +22,7 @@ from tidegate.planner.division import Seen, divide, recalls
 from tidegate.planner.observed_recall import check_profiled
 from tidegate.spark.pool_book import FLOOR_BYTES, PoolBook, PoolShare
 from tidegate.spark.reports import PREFIX, reports_in
+from tidegate.spark.routing import steers
 from tidegate.spec import JoinSpec, TidegateError
 from tidegate.spec.units import parse_bytes, require_integer
 
@@ -102,7 +103,7 @@ class Pool:
     def spec(self, spec: JoinSpec) -> JoinSpec:
         """The spec of a join in this pool: what its engines may hold at most."""
         check_profiled(spec)
-        if spec.target is not None or spec.miniatures is not None:
+        if steers(spec):
             raise TidegateError(
                 "a pool decides what memory its joins have, so they can have no target and no "
                 "miniatures; give the join a memory of its own"

@@ -140,10 +140,11 @@ class Layout:
         if not self.fewer:
             return []
         noun = "bucket" if self.buckets == 1 else "buckets"
+        little = "know too little of what it loses" if steers(spec) else "keep next to nothing"
         return [
             f"memory {spec.memory!r} is cut into {self.buckets} {noun} instead of one for each of "
-            f"the {self.partitions} shuffle partitions, since less in each would keep next to "
-            f"nothing; give more memory, or set spark.sql.shuffle.partitions to {self.buckets}"
+            f"the {self.partitions} shuffle partitions, since one with less would {little}; give "
+            f"more memory, or set spark.sql.shuffle.partitions to {self.buckets}"
         ]
 
     @cached_property
@@ -176,14 +177,21 @@ class Layout:
         return tuple(int(cell) for cell in np.take(cells, lane, axis=stream).ravel())
 
 
+def steers(spec: JoinSpec) -> bool:
+    """Has the join miniatures, for a target or its retention curve?"""
+    return spec.target is not None or spec.miniatures is not None
+
+
 def most_buckets(spec: JoinSpec) -> int | None:
     """Into how many buckets a budget may be cut; None where there is none.
 
     >>> spec = JoinSpec(on="k", time="t", within="1 s", memory=1000)
     >>> [most_buckets(spec.replace(memory=memory)) for memory in (10, 1000, "20 MB", None)]
     [1, 3, 5, None]
+    >>> most_buckets(spec.replace(memory=100_000, target="recall >= 0.9"))
+    6
     """
-    steered = spec.target is not None or spec.miniatures is not None
+    steered = steers(spec)
     if spec.memory_bytes is not None:
         if spec.memory_bytes < SMALLEST_BYTES:
             raise TidegateError(
