@@ -120,7 +120,7 @@ def check_crashes(spec: tg.JoinSpec, seed: int, folder: Path, outside: bool = Fa
     outputs = [engine.push(pushes[0], watermark=clocks[0])]
     for push, clock in zip(pushes[1:], clocks[1:], strict=True):
         if chance.random() < 0.3:
-            engine.resize(int(chance.integers(10, 60)))
+            engine.resize(int(chance.integers(27, 60)))
         blob = engine.snapshot()
         engine.push(push, watermark=clock)  # nobody gets these results
         if seed % 2:

@@ -79,28 +79,28 @@ def test_a_target_of_buckets(feed: Feed) -> None:
     for name in ("left", "right"):
         seconds = EPOCH + np.arange(6000)
         columns = {
-            "k": rng.zipf(1.5, 6000) % 900,
+            "k": rng.integers(0, 900, 6000),
             "ts": pa.array(seconds * SECOND, pa.timestamp("us", "UTC")),
             "id": np.arange(6000),
         }
         feed.write(name, [pa.table(columns)])
         tables.append(feed.spark.read.schema(SCHEMA).parquet(str(feed.root / name)))
     join = {**JOIN, "within": "1500 s"}
-    target: dict[str, Any] = {"memory": 4000, "sentinel": 0.06, "miniatures": 0.3, "buckets": 2}
-    joined = window_join(*tables, **join, **target, target="recall >= 0.8")
+    target: dict[str, Any] = {"memory": 6000, "sentinel": 0.06, "miniatures": 0.3, "buckets": 2}
+    joined = window_join(*tables, **join, **target, target="recall >= 0.7", policy="random")
     kept = joined.count()
     exact = window_join(*tables, **join).count()
     found = metrics(joined)
     total = found.total
     assert total["rows_out"] == kept
-    assert 0.8 <= kept / exact < 0.99
-    assert total["target"] == 0.8
+    assert 0.7 <= kept / exact < 0.99
+    assert total["target"] == 0.7
     assert total["target_met"] == 1
     of_late = sorted(stats["target_recall"] for stats in found.buckets.values())
     assert 0.6 < of_late[0] <= total["target_recall"] <= of_late[1] < 1.0
-    assert total["target_memory"] == sum(b["target_memory"] for b in found.buckets.values()) < 3500
+    assert total["target_memory"] == sum(b["target_memory"] for b in found.buckets.values()) < 5500
     assert 0 < total["miniature_share"] < 1
-    assert total["memory_rows_peak"] <= 4000
+    assert total["memory_rows_peak"] <= 6000
     recalls = [point["recall"] for point in found.retention_curve]
     assert recalls == sorted(recalls)
     assert 0.0 < recalls[0] < recalls[-1] == 1.0
@@ -112,8 +112,8 @@ def test_too_little_for_a_target_in_each_bucket(feed: Feed) -> None:
     for name in ("left", "right"):
         feed.write(name, batches(1, 1))
     sides = [feed.stream(name).withWatermark("ts", "0 seconds") for name in ("left", "right")]
-    with pytest.raises(TidegateError, match="in 4 buckets: miniatures get 51 tuples"):
-        window_join(*sides, **JOIN, memory=4096, target="recall >= 0.9", buckets=4)
+    with pytest.raises(TidegateError, match="in 2 buckets: miniatures get 50 tuples"):
+        window_join(*sides, **JOIN, memory=2000, target="recall >= 0.9", buckets=2)
     with pytest.raises(TidegateError, match="no target and no miniatures"):
         window_join(*sides, **JOIN, memory=Pool(9000), target="recall >= 0.9", name="x")
 
