@@ -84,6 +84,14 @@ class Reporting(tg.JoinEngine):
             left=left, worth=np.zeros(4000)
         )
 
+    def again(self) -> Reporting:
+        """The engine that its snapshot restores; it goes on noting."""
+        engine = Reporting.restore(self.snapshot())
+        assert isinstance(engine, Reporting)
+        engine.victims = self.victims
+        engine.report()
+        return engine
+
     def _departures(self, output: Any) -> None:
         for stream, address, why, *_ in output.left[: output.filled[DEPARTURES]].tolist():
             payload = self._payloads[stream]
@@ -104,10 +112,7 @@ def check_victims(
         assert Counter(found_in(case.spec, table)) == Counter(expected)
         assert engine.victims == twin.victims
         if restarts is not None and restarts.random() < 0.5:
-            victims = engine.victims
-            engine = Reporting.restore(engine.snapshot())  # type: ignore[assignment]
-            engine.victims = victims
-            engine.report()
+            engine = engine.again()
     stats = engine.stats()
     for name, number in twin.stats().items():
         assert stats[name] == pytest.approx(number), name
