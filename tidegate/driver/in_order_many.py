@@ -13,7 +13,7 @@ from tidegate.compiled import layout
 from tidegate.compiled.kernel import kernel, step
 from tidegate.driver import in_order, probing_many
 from tidegate.driver.admission import DONE, NEED_OUTPUT
-from tidegate.driver.prefetching import FAR, NEAR
+from tidegate.driver.prefetching import AHEAD, FAR, NEAR
 from tidegate.driver.probing import ANYBODY
 from tidegate.index import numbered
 from tidegate.state.join_state import (
@@ -25,8 +25,6 @@ from tidegate.state.join_state import (
     NOTHING_FOUND,
     State,
 )
-
-AHEAD = 32  # arrivals of a stream: four cache lines where they have 8 bytes each
 
 
 def serves(state: State) -> bool:

@@ -20,11 +20,14 @@ from tidegate.shed.shed_records import BY_AGE, BY_KEY, CUMULATIVE, VALUE
 # How many tuples of a stream ahead something is fetched: far enough to hide a cache miss, near
 # enough to be still there.
 FAR, NEAR, NEXT = 16, 8, 4
+AHEAD = 32  # what is read from one end to the other: more such arrays than the CPU follows itself
 
 
 @step
 def look_ahead(state, shed, many, arrivals, stream, arrival):
     """Bring near what the next arrivals, the next expiries and the next victims will touch."""
+    for column in (arrivals.time, arrivals.code, arrivals.row):
+        layout.warm(column, arrival + AHEAD)
     last = arrivals.end[stream] - 1
     far = arrivals.code[min(arrival + FAR, last)]
     near = arrivals.code[min(arrival + NEAR, last)]

@@ -8,6 +8,8 @@ one depends on what the holders say alone, never on how the heap was built.
 Four children to a node and the keys inside the entries: going down one level reads 64 adjacent
 bytes, where a binary heap of slot numbers jumps to a record elsewhere for every comparison. A heap
 is a stretch of the array of all queues: it begins at `start`, and places are counted from there.
+Places are read as unsigned numbers: of signed ones numba asks each time whether they count from the
+end.
 """
 
 from __future__ import annotations
@@ -47,45 +49,46 @@ def empty(length: int, has_bases: bool) -> Heaps:
 
 @step
 def basis_in(heaps, at):
-    return heaps.bases[at if len(heaps.bases) > 1 else 0]
+    return heaps.bases[np.uint64(at) if len(heaps.bases) > 1 else np.uint64(0)]
 
 
 @part
 def write(heaps, at, priority, basis, order, holder):
     """Put an entry into a place of the array."""
-    entry = heaps.entries[at]
+    entry = heaps.entries[np.uint64(at)]
     entry.priority = priority
     entry.order = order
     entry.holder = holder
-    heaps.bases[at if len(heaps.bases) > 1 else 0] = basis
+    heaps.bases[np.uint64(at) if len(heaps.bases) > 1 else np.uint64(0)] = basis
 
 
 @part
 def copy(heaps, target, source):
-    entry, other = heaps.entries[target], heaps.entries[source]
+    entry, other = heaps.entries[np.uint64(target)], heaps.entries[np.uint64(source)]
     entry.priority = other.priority
     entry.order = other.order
     entry.holder = other.holder
     if len(heaps.bases) > 1:
-        heaps.bases[target] = heaps.bases[source]
+        heaps.bases[np.uint64(target)] = heaps.bases[np.uint64(source)]
 
 
 @part
 def is_before(heaps, at, priority, basis, order):
     """Does the entry in a place of the array leave before one that says this?"""
-    entry = heaps.entries[at]
-    if entry.priority != priority:
-        return entry.priority < priority
-    its_basis = basis_in(heaps, at)
-    if its_basis != basis:
-        return its_basis < basis
-    return entry.order < order
+    its_priority = heaps.entries[np.uint64(at)].priority
+    leaves = its_priority < priority  # no branch: nobody could predict it
+    if its_priority == priority:
+        its_basis = basis_in(heaps, at)
+        leaves = its_basis < basis
+        if its_basis == basis:
+            leaves = np.int64(heaps.entries[np.uint64(at)].order) < order
+    return leaves
 
 
 @part
 def before(heaps, one, other):
     """Does the entry in one place leave before that in another?"""
-    entry = heaps.entries[other]
+    entry = heaps.entries[np.uint64(other)]
     basis, order = basis_in(heaps, other), np.int64(entry.order)
     return is_before(heaps, one, entry.priority, basis, order)
 
@@ -114,8 +117,7 @@ def _sink(heaps, start, count, hole, priority, basis, order, holder):
             break
         best = first
         for child in range(first + 1, min(first + 4, count)):
-            if before(heaps, start + child, start + best):
-                best = child
+            best = child if before(heaps, start + child, start + best) else best
         if not is_before(heaps, start + best, priority, basis, order):
             break
         copy(heaps, start + at, start + best)
