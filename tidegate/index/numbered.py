@@ -30,10 +30,10 @@ def empty(streams: int, capacity: int) -> NDArray[np.int32]:
 
     With two streams one for each two tuples, as in `hash_table`. With more, 2.5 for each tuple of a
     stream: an arrival looks first whether all other streams have a tuple in its bucket, and tuples
-    of other keys make it walk in vain. With two others that is soon so.
+    of other keys make it walk in vain.
     """
-    per_tuple = {2: 1 / 2, 3: 5 / 3}.get(streams, 2.5 / streams)
-    return np.zeros((max(16, int(per_tuple * capacity)), 2 * streams, 1), np.int32)
+    buckets = capacity // 2 if streams == 2 else int(2.5 * capacity / streams)
+    return np.zeros((max(16, buckets), 2 * streams, 1), np.int32)
 
 
 def clear(buckets: NDArray[np.int32], stream: int, since: int) -> None:
