@@ -10,6 +10,8 @@ failed=0
 # What runs in the background does not hear Ctrl-C.
 trap 'kill $running 2>/dev/null; exit 1' INT TERM
 trap 'rm -rf "$logs"' EXIT
+# Hundreds of processes import the same modules: bytecode is made once, whoever is asked not to.
+unset PYTHONDONTWRITEBYTECODE
 
 # start NAME NICENESS WORDS: pytest in the background, with a log of its own.
 start() {

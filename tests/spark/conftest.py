@@ -10,6 +10,7 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 from spark.feeds import Feed
+from spark.sessions import with_settings
 
 from tidegate.engine import JoinEngine
 from tidegate.spark import configure
@@ -17,10 +18,6 @@ from tidegate.spec import JoinSpec, band, overlap
 
 # For every JVM that a test starts: none lives long enough to earn back what optimising costs.
 os.environ.setdefault("JAVA_TOOL_OPTIONS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
-
-FILES_WITHOUT_LINKS = (
-    "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
-)
 
 
 @pytest.fixture(scope="session")
@@ -43,17 +40,8 @@ def compiled() -> None:
 @pytest.fixture(scope="session")
 def session(compiled: None) -> Iterator[SparkSession]:
     builder = (
-        SparkSession.builder.master("local[2]")
+        with_settings(SparkSession.builder.master("local[2]"))
         .appName("tidegate tests")
-        # No test looks at the pages of the UI or at progress bars.
-        .config("spark.ui.enabled", "false")
-        .config("spark.ui.showConsoleProgress", "false")
-        # Names of machines without a network do not resolve.
-        .config("spark.driver.bindAddress", "127.0.0.1")
-        .config("spark.driver.host", "127.0.0.1")
-        # Spark's default for local files starts processes (chmod, readlink) at every step of every
-        # file: 340 in a query of four small micro-batches, a third of its CPU time.
-        .config("spark.sql.streaming.checkpointFileManagerClass", FILES_WITHOUT_LINKS)
         # Compiling Java for a few rows takes longer than interpreting; jobs of their own compile.
         .config("spark.sql.codegen.wholeStage", "false")
         .config("spark.sql.codegen.factoryMode", "NO_CODEGEN")

@@ -13,6 +13,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 from pyspark.sql.utils import is_remote
 from spark.feeds import Feed
+from spark.sessions import with_settings
 
 from tidegate import JoinSpec, whatif
 from tidegate.spark import configure, metrics, read_state, window_join
@@ -20,7 +21,7 @@ from tidegate.spark import configure, metrics, read_state, window_join
 
 def main() -> None:
     root = Path(sys.argv[1])
-    builder = SparkSession.builder.remote("local[2]").config("spark.ui.enabled", "false")
+    builder = with_settings(SparkSession.builder.remote("local[2]"))
     spark = configure(builder, partitions=2).getOrCreate()
     feed = Feed(spark, root)
     wish = {"on": "k", "time": "ts", "within": "20 s"}

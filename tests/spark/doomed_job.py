@@ -12,6 +12,7 @@ from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 from spark.feeds import Feed
+from spark.sessions import with_settings
 
 from tidegate.spark import configure, window_join
 
@@ -39,13 +40,7 @@ def exact(feed: Feed, streams: int, **others: Any) -> DataFrame:
 
 
 def main() -> None:
-    builder = (
-        SparkSession.builder.master(f"local[{sys.argv[2]}]")
-        .config("spark.ui.enabled", "false")
-        .config("spark.ui.showConsoleProgress", "false")
-        .config("spark.driver.bindAddress", "127.0.0.1")
-        .config("spark.driver.host", "127.0.0.1")
-    )
+    builder = with_settings(SparkSession.builder.master(f"local[{sys.argv[2]}]"))
     spark = configure(builder, partitions=5).getOrCreate()
     spark.conf.set(*NO_EMPTY_BATCHES)
     feed = Feed(spark, Path(sys.argv[1]))

@@ -167,7 +167,7 @@ class _Steps:
     """A frame that gets a column for each value that is kept.
 
     Without them the expressions of an interval, which name each other several times, had as many
-    terms as there are ways through them, and Spark's analyser took ten seconds.
+    terms as there are ways through them, and a query took five times as long to plan and run.
     """
 
     def __init__(self, frame: Any) -> None:
