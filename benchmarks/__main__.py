@@ -21,8 +21,8 @@ from tidegate.spec import TidegateError
 NAMES = (
     "equi_join", "band_join", "auto_index", "many", "plan", "policies", "without_cpu", "against",
     "features", "first_use",
-    "sampling", "memory_flat", "memory_bytes", "memory_share", "optimum", "sentinel", "target",
-    "whatif",
+    "auto", "sampling", "memory_flat", "memory_bytes", "memory_share", "optimum", "sentinel",
+    "target", "whatif",
     "spark_join", "spark_many",
     "spark_budget", "spark_long", "spark_keep_up",
 )  # fmt: skip

@@ -135,7 +135,7 @@ def _run(
     with progress_of("joining", quiet) as progress:
         head = _replayed(engine, tables, output, _logged(progress, writer, engine))
     if writer is not None:
-        writer.add(engine.stats(), _curve(engine), done=True)
+        writer.add(engine.stats(), _curve(engine), _policy(engine), done=True)
     seconds = clock.perf_counter() - began
     stats = engine.stats()
     for sentence in rejected_streams(stats, spec.streams):
@@ -145,6 +145,7 @@ def _run(
         answer(
             {
                 "stats": stats,
+                "policy": _policy(engine) or None,
                 "output": None if output is None else str(output),
                 "ledger": None if ledger is None else str(ledger),
                 "rows_per_second": round(rate, 1),
@@ -163,7 +164,7 @@ def _logged(progress: Progress, writer: LogWriter | None, engine: JoinEngine) ->
     def advance(done: int, total: int) -> None:
         progress(done, total)
         if writer is not None and writer.is_due():
-            writer.add(engine.stats(), _curve(engine))
+            writer.add(engine.stats(), _curve(engine), _policy(engine))
 
     return advance
 
@@ -172,6 +173,11 @@ def _curve(engine: JoinEngine) -> list[dict[str, float]]:
     """Memory -> recall as far as the join knows it."""
     asked = engine.spec.target is not None or engine.spec.miniatures is not None
     return engine.retention_curve() if asked else []
+
+
+def _policy(engine: JoinEngine) -> str:
+    """What is forgotten at capacity, where there is one."""
+    return "" if engine.spec.memory is None else engine.policy
 
 
 def _replayed(
@@ -278,6 +284,11 @@ def _target(target: str, stats: Mapping[str, float]) -> str:
     return f"target: {target}, cannot be met with {memory}: of late it is missed by {missing:.1%}"
 
 
+def _times(switches: float) -> str:
+    """How often the policy was another one."""
+    return "1 switch" if switches == 1 else f"{switches:,.0f} switches"
+
+
 def _compared(stats: Mapping[str, float]) -> str:
     """What a CPU budget left out, as a sentence."""
     said = f"comparisons: {stats['comparisons']:,} made, {stats['skipped_comparisons']:,} left out"
@@ -302,6 +313,8 @@ def _summary(engine: JoinEngine, seconds: float) -> list[str]:
     forgotten = stats["evicted"] + stats["refused"]
     if engine.spec.memory is not None:
         lines.append(f"forgotten to stay inside --memory {engine.spec.memory}: {forgotten:,} rows")
+    if "race_switches" in stats:
+        lines.append(f"policy in force: {engine.policy}, after {_times(stats['race_switches'])}")
     if engine.spec.cpu is not None:
         lines.append(_compared(stats))
     if engine.spec.target is not None:

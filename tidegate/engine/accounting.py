@@ -61,8 +61,9 @@ def stats_of(
         stats["memory_rows_peak"] += sentinel.peak
     if steered:
         stats |= steered
-        stats["memory_rows"] += steered["miniature_rows"]
-        stats["memory_rows_peak"] += steered["miniature_rows_peak"]
+        for name in ("rows", "rows_peak"):
+            held = (steered.get(f"{part}_{name}", 0) for part in ("miniature", "race"))
+            stats[f"memory_{name}"] += sum(held)
     for reason, count in sum(rejected, Counter[str]()).items():
         stats[f"rejected_{reason}"] = count
     return stats

@@ -19,7 +19,14 @@ from tidegate.binding.binding import Binding, Encoded
 from tidegate.columns.intake import to_arrow
 from tidegate.columns.storage import declared, empty_table
 from tidegate.compiled.scratch import Scratch, borrowed
-from tidegate.engine import resizing, saved_steering, snapshot, snapshot_checks, steering
+from tidegate.engine import (
+    resizing,
+    saved_steering,
+    snapshot,
+    snapshot_checks,
+    steering,
+    switching,
+)
 from tidegate.engine.accounting import stats_of
 from tidegate.engine.guard import Call, Guard
 from tidegate.engine.miniature import Miniature
@@ -102,8 +109,9 @@ class JoinEngine(ReceivingJoin):
         self._bytes_peak = 0
         self._guard = Guard()
         watched = steering.with_watchers(spec)
-        if watched.miniatures is not None:
+        if steering.is_steered(watched) and miniature is None:
             self._steering = Steering(watched, type(self))
+            self._limit(watched)
         for name, schema in by_name(schemas or {}, "schemas").items():
             stream = self._stream(name)
             if not isinstance(schema, pa.Schema):
@@ -115,6 +123,7 @@ class JoinEngine(ReceivingJoin):
         self._start(Binding(spec, list(self._schemas)))
         if self._steering is not None:
             self._steering.open(self._binding)
+            self._steering.begin_race(spec, self._state)
 
     # --- pushing --------------------------------------------------------------------------
 
@@ -215,7 +224,10 @@ class JoinEngine(ReceivingJoin):
             price = self._steering.price(self._state, self._shed)
             memory = self._steering.decide(glance, self._in_force, price)
             if memory is not None:
-                self._resize(self._empty(self.spec, memory))
+                self._resize(self._empty(self.spec, self._in_force.replace(memory=memory)))
+        policy = self._steering.best_policy(self._state)
+        if policy is not None and policy != self.policy:
+            self._resize(self._empty(self.spec, self._in_force.replace(policy=policy)))
 
     @contextmanager
     def _undone_by_failures(self, call: Call, binding: Binding) -> Iterator[None]:
@@ -247,6 +259,8 @@ class JoinEngine(ReceivingJoin):
             self._steering.open(binding)
         if not any(self._rows_in) and not self._state.gate[0].external:
             self._start(binding)  # nothing came so far, so nothing is compiled to read it back
+            if self._steering is not None:
+                self._steering.begin_race(self.spec, self._state)
             return
         saved = snapshot.load(self._dump(), self.spec)
         finer = (self._binding.time_unit, binding.time_unit) == ("us", "ns")
@@ -261,6 +275,8 @@ class JoinEngine(ReceivingJoin):
         )
         if self._sentinel is not None:
             self._sentinel.begin_later(self._state)
+        if self._steering is not None:
+            self._steering.begin_race(self.spec, self._state)
         self._count_arrays()
 
     def _refuel(self, fuel: Any) -> None:
@@ -279,6 +295,11 @@ class JoinEngine(ReceivingJoin):
                 self._rows_in, self._rejected, (self._bytes_now(), self._bytes_peak),
             )  # fmt: skip
 
+    @property
+    def policy(self) -> str:
+        """The name of the policy in force; with `policy="auto"` the one that measures best."""
+        return recipes.name_of(self._in_force.policy_choice)
+
     def _steered(self) -> dict[str, int | float]:
         if self._steering is None or self._shed is None:
             return {}
@@ -292,7 +313,7 @@ class JoinEngine(ReceivingJoin):
         (`JoinSpec(miniatures=0.05)`); none before their first whole window.
         """
         with self._guard.using():
-            if self._steering is None or self._shed is None:
+            if self._steering is None or self._shed is None or not self._steering.has_curve:
                 raise TidegateError(
                     "this join has no miniatures to tell its retention curve; give its spec "
                     "miniatures=0.05, or a target"
@@ -343,8 +364,10 @@ class JoinEngine(ReceivingJoin):
             counted["index"] = self._state.lanes.index.tolist()
         if self._ledger is not None:
             counted["ledger"] = self._ledger.saved()
-        if self.spec.target is not None:
-            counted["memory_in_force"] = self._in_force.memory
+        for name in ("memory", "policy"):
+            in_force = getattr(self._in_force, name)
+            if in_force != getattr(self.spec, name):
+                counted[f"{name}_in_force"] = in_force
         watched = (
             None if self._sentinel is None else saved_sentinel.dump(self._sentinel, self._state)
         )
@@ -370,8 +393,8 @@ class JoinEngine(ReceivingJoin):
         with snapshot_checks.reading():
             saved = snapshot.load(blob, spec)
             engine = cls(saved.spec, saved.schemas)
-            if "memory_in_force" in saved.counted:
-                engine._go_on_under(saved.counted["memory_in_force"])
+            if any(f"{name}_in_force" in saved.counted for name in ("memory", "policy")):
+                engine._go_on_under(resizing.within(engine._in_force, saved.counted))
             engine._refill(saved)
             if engine._steering is not None:
                 saved_steering.refill(engine._steering, saved.steering, cls)
@@ -380,6 +403,9 @@ class JoinEngine(ReceivingJoin):
                 engine._set_reports()
             output = engine._room(Scratch())
             engine._fit_budget(output)
+            if engine._shed is not None and engine.spec.memory_rows is not None:
+                # A race of this version takes room that an older one had for tuples.
+                resizing.shed_tuples(engine._own, engine._state, engine._shed, output)
             engine._departures(output)
             return engine
 
@@ -419,42 +445,48 @@ class JoinEngine(ReceivingJoin):
             spec = resizing.resized_spec(self.spec, memory)
             if spec.memory == self.spec.memory:
                 return
-            fresh = self._empty(spec)  # refuses a budget that is too small
+            in_force = self._in_force.replace(memory=spec.memory)
+            fresh = self._empty(spec, in_force)  # refuses a budget that is too small
             call.changes = True
             self._resize(fresh)
+            if self._steering is not None:
+                self._steering.begin_race(spec, self._state, self.policy)
 
     def _resize(self, fresh: JoinEngine) -> None:
-        """Go on under the budget of an empty engine."""
+        """Go on as an empty engine with another budget or policy."""
         assert self._shed is not None
         assert fresh._shed is not None
-        spec, memory = fresh.spec, fresh._in_force.memory
+        in_force = fresh._in_force
         crowded = resizing.crowded_by_monitors(self._shed, fresh._shed.curve.watch.limit)
-        if len(crowded):
-            same = self._empty(self.spec, self._in_force.memory)
+        if len(crowded) and self.policy == fresh.policy:
+            same = self._empty(self.spec, self._in_force)
             same._refill(resizing.without_monitors(self._saved(), crowded, self._shed))
             self._become(same)
         part = 1.0
         while not self._resized_into(fresh, part):
-            fresh, part = self._empty(spec, memory), part * resizing.TRY_LESS
+            fresh, part = self._empty(fresh.spec, in_force), part * resizing.TRY_LESS
         self._become(fresh)
         if self._ledger is not None:
             self._ledger.end(self._state, self._payloads, self._binding)
 
-    def _empty(self, spec: JoinSpec, in_force: Any = None) -> JoinEngine:
-        """An engine for the streams of this one."""
+    def _empty(self, spec: JoinSpec, in_force: JoinSpec) -> JoinEngine:
+        """An engine for the streams of this one, with the memory and the policy of `in_force`."""
         known = zip(spec.streams, self._schemas, strict=True)
         schemas = {name: schema for name, schema in known if schema is not None}
         # What steers this engine goes on to steer the other, so that gets nothing of its own.
-        engine = JoinEngine(spec.replace(miniatures=None, target=None), schemas)
+        bare = in_force.replace(miniatures=None, target=None)
+        if self._steering is not None and bare.policy_choice.name == "auto":
+            bare = bare.replace(policy=self.policy)  # or it would have a race of its own
+        engine = JoinEngine(bare, schemas)
+        engine.spec = spec
         if self._steering is not None:
-            engine.spec = spec
-            engine._limit(steering.with_watchers(spec))
-            engine._go_on_under(spec.memory if in_force is None else in_force)
+            engine._steering = self._steering
+            engine._go_on_under(in_force)
         return engine
 
-    def _go_on_under(self, memory: Any) -> None:
-        """Begin again, empty, under a part of the memory that the target may use."""
-        self._limit(resizing.within(self._in_force, memory))
+    def _go_on_under(self, in_force: JoinSpec) -> None:
+        """Begin again, empty, under a part of the memory, or under another policy."""
+        self._limit(in_force)
         self._start(self._binding)
 
     def _saved(self) -> Saved:
@@ -478,7 +510,12 @@ class JoinEngine(ReceivingJoin):
             else:
                 resizing.shed_tuples(spec, self._state, self._shed, output)
             self._departures(output)
-            fresh._refill(resizing.fitted(self._saved(), fresh.spec, fresh._shed))
+            saved = self._saved()
+            if self.policy != fresh.policy:
+                saved = switching.switched(
+                    saved, self._state, self._shed, fresh._state, fresh._shed
+                )
+            fresh._refill(resizing.fitted(saved, fresh.spec, fresh._shed))
             fits = not by_bytes or byte_budget.fits(spec, fresh._state, fresh._shed)
             if fits or not fresh._state.pool[0].alive:
                 fresh._ledger = self._ledger

@@ -11,6 +11,7 @@ the new arrays need not hold them.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -54,11 +55,15 @@ def resized_spec(spec: JoinSpec, memory: Any) -> JoinSpec:
     return spec.replace(memory=memory)
 
 
-def within(spec: JoinSpec, memory: Any) -> JoinSpec:
-    """The spec under a memory that a snapshot says was in force."""
-    fitting = spec.replace(memory=memory)
+def within(spec: JoinSpec, counted: Mapping[str, Any]) -> JoinSpec:
+    """The spec under the memory and the policy that a snapshot says were in force."""
+    memory = counted.get("memory_in_force", spec.memory)
+    policy = counted.get("policy_in_force", spec.policy)
+    fitting = spec.replace(memory=memory, policy=policy)
     most, now = ((s.memory_bytes or s.memory_rows or 0) for s in (spec, fitting))
     require(type(memory) is type(spec.memory) and 0 < now <= most, "its memory is out of range")
+    is_free = spec.policy_choice.name == "auto"
+    require(policy == spec.policy or is_free, "its policy is another one")
     return fitting
 
 

@@ -34,6 +34,7 @@ from tidegate.loss import sentinel
 from tidegate.loss.ledger import Ledger
 from tidegate.loss.ledger_files import Files
 from tidegate.loss.sentinel import Sentinel
+from tidegate.race import race as races
 from tidegate.shed.shed_records import BY_AGE
 from tidegate.spec import JoinSpec
 from tidegate.state import arrays, byte_budget, join_state, shed_arrays, throttle_arrays
@@ -65,9 +66,9 @@ class RunningJoin:
         miniature: Miniature | None,
     ) -> None:
         self.spec = spec
+        self._steering: Steering | None = None
         self._limit(steering.with_watchers(spec))
         self._counts_only = False
-        self._steering: Steering | None = None
         self._probe = probe
         self._ledger = None if ledger is None else Ledger(ledger, spec)
         self._searches = shares_of(spec)
@@ -83,6 +84,8 @@ class RunningJoin:
         self._in_force = spec
         watched = steering.with_watchers(self.spec)
         reserved = 0 if spec.miniatures is None else live_miniatures.room_of(watched)
+        if self._steering is not None:
+            reserved += races.room_of(watched)
         self._own = sentinel.join_part(spec, reserved)
 
     def _start(self, binding: Binding) -> None:
@@ -160,6 +163,8 @@ class RunningJoin:
         if self._sentinel is not None:
             ends = [0 if payload is None else payload.end for payload in self._payloads]
             self._sentinel.watch(arrivals, self._state, ends)
+        if self._steering is not None and self._steering.race is not None:
+            self._steering.race.watch(arrivals, self._state)
         need = -1
         while need != admission.DONE:
             need = int(drive(self._state, self._shed, arrivals, work, many, output))

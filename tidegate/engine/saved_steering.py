@@ -13,11 +13,12 @@ import pyarrow as pa
 
 from tidegate.engine.snapshot_checks import require
 from tidegate.engine.steering import Steering
+from tidegate.race import saved_race
 
 if TYPE_CHECKING:
     from tidegate.engine.join_engine import JoinEngine
 
-_NUMBERS = b"numbers"
+_NUMBERS, _RACE = b"numbers", b"race"
 
 
 def dump(steering: Steering) -> bytes:
@@ -26,8 +27,12 @@ def dump(steering: Steering) -> bytes:
     if steering.miniatures is not None:
         steering.miniatures.join()  # what waits; when it is joined changes nothing
         engines = [engine.snapshot() for engine in steering.miniatures.engines]
+    metadata: dict[bytes, bytes] = {}
+    if steering.race is not None:
+        metadata[_RACE] = saved_race.dump(steering.race)
+    metadata[_NUMBERS] = json.dumps(steering.numbers()).encode()
     table = pa.table({"miniature": pa.array(engines, pa.large_binary())})
-    table = table.replace_schema_metadata({_NUMBERS: json.dumps(steering.numbers())})
+    table = table.replace_schema_metadata(metadata)
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, table.schema) as writer:
         writer.write_table(table)
@@ -42,6 +47,9 @@ def refill(steering: Steering, blob: bytes | None, kind: type[JoinEngine]) -> No
     numbers = json.loads((table.schema.metadata or {})[_NUMBERS])
     engines = [kind.restore(each) for each in table.column("miniature").to_pylist()]
     require(set(numbers) == set(steering.numbers()), "numbers of its miniatures are missing")
+    race = (table.schema.metadata or {}).get(_RACE)
+    if steering.race is not None and race is not None:
+        saved_race.refill(steering.race, race)
     held = steering.miniatures
     if held is None:
         require(not engines, "it has miniatures that its join cannot have")

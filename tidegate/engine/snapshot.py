@@ -54,6 +54,7 @@ _MEMBERS: dict[str, type[np.generic]] = {  # under a budget
 }  # fmt: skip
 _MARK = "_tidegate_"
 SLOT, MONITOR = _MARK + "slot", _MARK + "monitor"
+MEMBER_COLUMNS = {name: _MARK + name for name in _MEMBERS}
 UNUSED_KIND = np.int32
 # Options come from the spec and the binding, never from a snapshot.
 _OPTIONS = {

@@ -28,6 +28,9 @@ from tidegate.engine.prices import Price, least_memory, memory_of, price_of
 from tidegate.engine.stretches import Encodings, Given, Stretch, stretches_of
 from tidegate.loss import sentinel as sentinels
 from tidegate.loss.sentinel import Sentinel
+from tidegate.race import race as races
+from tidegate.race.race import Race, Standing
+from tidegate.race.verdict import rounded
 from tidegate.shed.shed_records import Shed
 from tidegate.spec import JoinSpec, Theta, TidegateError
 from tidegate.state.join_state import State
@@ -53,6 +56,11 @@ def with_watchers(spec: JoinSpec) -> JoinSpec:
         sentinel=SENTINEL if spec.sentinel is None else spec.sentinel,
         miniatures=MINIATURES if spec.miniatures is None else spec.miniatures,
     )
+
+
+def is_steered(spec: JoinSpec) -> bool:
+    """Does a join review itself?"""
+    return spec.miniatures is not None or races.may_race(spec)
 
 
 def check(spec: JoinSpec) -> None:
@@ -85,6 +93,7 @@ class Steering:
         self._kind = kind
         self.contract = None if spec.target_share is None else Contract(spec.target_share)
         self.miniatures: Miniatures | None = None
+        self.race: Race | None = None
         self._interval = 1
         self._first = _NEVER  # time of all
         self._next_review = _NEVER
@@ -100,10 +109,11 @@ class Steering:
 
     def open(self, binding: Binding) -> None:
         """All streams have shown their columns."""
-        if self.miniatures is None and None not in binding.schemas:
+        if None not in binding.schemas:
             schemas = dict(zip(self.spec.streams, binding.schemas, strict=True))
-            self.miniatures = Miniatures(self.spec, schemas, self._kind)
-            self.miniatures.check()
+            if self.spec.miniatures is not None and self.miniatures is None:
+                self.miniatures = Miniatures(self.spec, schemas, self._kind)
+                self.miniatures.check()
         windows = [binding.in_units(window, "within") for window in self.spec.windows]
         self._interval = max(1, max(windows) // contract.PER_WINDOW)
 
@@ -111,7 +121,7 @@ class Steering:
 
     def stretches(self, given: Given, encoded: Encodings) -> Iterator[Stretch]:
         """The rows of a push, cut at the moments of review."""
-        if self.miniatures is None:
+        if self.miniatures is None and self.race is None:
             return iter([Stretch(given, encoded, None)])
         return stretches_of(given, encoded, self._moment_after)
 
@@ -129,8 +139,6 @@ class Steering:
 
     def add(self, given: Given, encoded: Encodings) -> None:
         """The rows of a stretch, which the join takes now."""
-        if self.miniatures is None:
-            return
         tables, codes, count = {}, {}, 0
         for stream, table in given.items():
             part, kept = encoded[stream], kept_rows(encoded[stream])
@@ -139,7 +147,7 @@ class Steering:
             name = self.spec.streams[stream]
             tables[name], codes[name] = table, part.code
             count += table.num_rows
-        added = (count, self.miniatures.add(tables, codes))
+        added = (count, 0 if self.miniatures is None else self.miniatures.add(tables, codes))
         self._counts += added
         self._recent += added
 
@@ -172,7 +180,7 @@ class Steering:
     def review(self, first: int, sentinel: Sentinel | None, state: State) -> Glance:
         """Read the miniatures and the sentinel, before a row of this time is taken."""
         self._next_review = self._moment_after(first)
-        now = np.zeros((2, 2)) if sentinel is None else _rounded(sentinel.results)
+        now = np.zeros((2, 2)) if sentinel is None else rounded(sentinel.results)
         if self.miniatures is not None:
             self._earn(int(state.gate[0].results))
             self._read_miniatures(self.miniatures, first, now[:, 0])
@@ -239,16 +247,39 @@ class Steering:
         tuples = (float(self._recent[_ARRIVED]), float(self._recent[_SAMPLED]))
         return self.miniatures.curve(self._found[:, measure], tuples, float(self._seen[measure]))
 
+    @property
+    def has_curve(self) -> bool:
+        """Was a retention curve asked for?"""
+        return self.spec.miniatures is not None
+
+    # --- policies -------------------------------------------------------------------------
+
+    def begin_race(self, spec: JoinSpec, state: State, policy: str = races.VALUE) -> None:
+        """Begin a race, if the join can have one; the policy is the one in force."""
+        self.race = Race(spec, state, policy) if races.may_race(spec) else None
+
+    def best_policy(self, state: State) -> str | None:
+        """The policy from now on, at a review; None where there is no race."""
+        if self.race is None:
+            return None
+        gate, lanes = state.gate[0], state.lanes
+        weighed = self.spec.importance_columns is not None
+        results = float(rounded(gate.importance_out) if weighed else gate.results)
+        shed = int(lanes.evicted.sum() + lanes.refused.sum())
+        return self.race.review(Standing(results, shed))
+
     # --- reading --------------------------------------------------------------------------
 
     def stats(self, in_force: JoinSpec, price: Price) -> dict[str, int | float]:
         """The target and how far it is met, and what the miniatures hold."""
         now, most = memory_of(in_force), memory_of(self.spec)
-        known: dict[str, int | float] = {
-            "miniature_rows": self.rows,
-            "miniature_rows_peak": self.rows_peak,
-            "miniature_share": self._share,
-        }
+        known: dict[str, int | float] = {}
+        if self.miniatures is not None:
+            known["miniature_rows"] = self.miniatures.rows
+            known["miniature_rows_peak"] = self.miniatures.rows_peak
+            known["miniature_share"] = self._share
+        if self.race is not None:
+            known |= self.race.stats()
         if self.contract is not None:
             known["target_memory"] = int(now)
             known |= self.contract.stats(self.curve(), price.tuples(now), price.tuples(most))
@@ -276,19 +307,9 @@ class Steering:
         return sampled / came if came else 0.0
 
     @property
-    def rows(self) -> int:
-        """Tuples that the miniatures hold."""
-        return 0 if self.miniatures is None else self.miniatures.rows
-
-    @property
-    def rows_peak(self) -> int:
-        """The most that they ever held."""
-        return 0 if self.miniatures is None else self.miniatures.rows_peak
-
-    @property
     def nbytes(self) -> int:
-        """Bytes that they hold."""
-        return 0 if self.miniatures is None else self.miniatures.nbytes
+        """Bytes that miniatures and contenders hold."""
+        return sum(held.nbytes for held in (self.miniatures, self.race) if held is not None)
 
     # --- keeping --------------------------------------------------------------------------
 
@@ -331,9 +352,3 @@ class Steering:
             self.miniatures.window_then = int(numbers["window"])
         if self.contract is not None:
             self.contract.take(numbers["contract"])
-
-
-def _rounded(sums: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Nine digits: the last ones of a sum depend on how rows were cut into pushes."""
-    digits, exponent = np.frexp(sums)
-    return np.ldexp(np.round(digits * 2.0**30) * 2.0**-30, exponent)

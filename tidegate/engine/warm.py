@@ -82,6 +82,7 @@ def join_cases() -> list[Case]:
             cases.append(Case(", ".join(words), run_many, {"budget": budget, "ties": ties}))
     for policy in ("uniform", "arrival-order", "value"):
         cases.append(Case(policy, run_policy, {"policy": policy, "budget": True}))
+    cases.append(Case("race of policies", run_race, {"budget": True}))
     cases.sort(key=lambda case: not case.options["budget"])
     return [*cases, Case("exact in order", run_in_order, {}), Case("columns", run_columns, {})]
 
@@ -219,6 +220,12 @@ def run_rare_policy(policy: str, ties: str, many: bool) -> None:
 
 def _names(many: bool) -> tuple[str, ...]:
     return ("left", "right", "third") if many else ("left", "right")
+
+
+def run_race(budget: bool) -> None:
+    """A join whose policy follows from a race."""
+    engine = JoinEngine(JoinSpec(on="k", time="t", within=500, memory=900 if budget else None))
+    engine.push({name: _stream(seed, ROWS) for seed, name in enumerate(_names(False), start=1)})
 
 
 def run_in_order() -> None:

@@ -64,9 +64,14 @@ def policies() -> tuple[str, ...]:
     return tuple(name for name in PARAMETERS if name != "priority")
 
 
+def name_of(policy: Policy) -> str:
+    """The name of the policy that is meant."""
+    return _AUTO if policy.name == "auto" else policy.name
+
+
 def recipe_of(policy: Policy, streams: int = 2) -> Recipe:
     """What a policy is made of, its parameters checked."""
-    name = _AUTO if policy.name == "auto" else policy.name
+    name = name_of(policy)
     if name == "priority":
         name = str(policy.get("form"))
     elif name not in policies():

@@ -228,7 +228,7 @@ def value(
 
 @explained()
 def auto() -> Policy:
-    """The policy that is best for most: `value`."""
+    """What measures best while the join runs: `value`, until another one is clearly ahead."""
     return Policy.of("auto")
 
 

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 GAUGES = (
     "alive", "memory_rows", "memory_bytes", "memory_budget", "state_bytes", "state_pushes",
     "recall", "importance_recall", "sentinel", "cpu_fraction", "skipped_results_estimate",
-    "target", "miniature_rows", "miniature_share",
+    "target", "miniature_rows", "miniature_share", "race_rows",
 )  # fmt: skip
 PEAKS = ("memory_rows_peak", "memory_bytes_peak")
 
@@ -71,6 +71,9 @@ LOSS_HELP = {
     "miniature_rows": "Tuples in the miniatures.",
     "miniature_rows_peak": "The most tuples that were ever in the miniatures.",
     "miniature_share": "Share of the tuples that the miniatures take.",
+    "race_rows": "Tuples in whose memory the race of policies is.",
+    "race_rows_peak": "The most that it ever was.",
+    "race_switches": "How often another policy came into force.",
     "target": "The recall that is to be kept.",
     "target_recall": "The recall under the memory in force, from miniatures and sentinel.",
     "target_memory": "Tuples or bytes that the join may hold now, to keep its target.",

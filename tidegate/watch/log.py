@@ -57,13 +57,13 @@ class LogWriter:
         self,
         stats: Mapping[str, float],
         curve: Sequence[Mapping[str, float]] = (),
+        policy: str = "",
         done: bool = False,
     ) -> None:
-        """Write the numbers of now, and the retention curve where it is known."""
+        """Write the numbers of now, the policy in force, and the retention curve where known."""
         self._said = time.monotonic()
-        self._write(
-            {"seconds": time.time(), "stats": dict(stats), "curve": list(curve), "done": done}
-        )
+        line = {"seconds": time.time(), "stats": dict(stats), "curve": list(curve)}
+        self._write({**line, "policy": policy, "done": done})
         if done:
             self._file.close()
 
@@ -115,7 +115,8 @@ class LogReader:
                 known = {name: line[name] for name in ("seconds", "stats", "done")}
                 if not all(isinstance(n, int | float) for n in line["stats"].values()):
                     raise TypeError("a number is not one")
-                self._waiting.append({**known, "curve": line.get("curve", ())})
+                later = {"curve": line.get("curve", ()), "policy": line.get("policy", "")}
+                self._waiting.append({**known, **later})
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             raise TidegateError(
                 f"'{self._path}' is not the log of tidegate join --log ({error})"

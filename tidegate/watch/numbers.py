@@ -29,6 +29,7 @@ class Reading:
     hot_keys: Sequence[tuple[str, float]] = ()  # with their share of the rows
     warnings: Sequence[str] = ()
     curve: Sequence[Mapping[str, Any]] = ()  # memory -> recall, where the join knows it
+    policy: str = ""  # in force, where the join sheds
     done: bool = False
     began: float = 0.0  # when the join began, where that is known
 
@@ -72,6 +73,7 @@ class History:
         return {
             "waiting": False,
             "title": last.title,
+            "policy": last.policy,
             "done": last.done,
             "budget": last.budget,
             "in_bytes": last.in_bytes,
