@@ -1,4 +1,4 @@
-"""What shedding has learned, on paper: one row for each array.
+"""What shedding has learned, in a snapshot: one row for each array.
 
 Law: options come from the spec, never from here; what can be computed from the members (heaps,
 groups, stages, which keys have a record) is computed again. So a restored join names the same

@@ -1,4 +1,4 @@
-"""What VALUE's trials were counted for, on paper: shadows, or the members that are studied.
+"""What VALUE's trials were counted for, in a snapshot: shadows, or the members that are studied.
 
 Law: rings are written from the oldest shadow on, and chains are made again. Moments are kept in 31
 bits in units that follow from the longest window (`match_rate.shift_for`); where a stream shows

@@ -1,4 +1,4 @@
-"""What `arrival-order` has learned, on paper: the rows of its tables that are in use.
+"""What `arrival-order` has learned, in a snapshot: the rows of its tables that are in use.
 
 Law: a restored join names the same victims. Where it may have fewer rows than were written, those
 that were seen last are added up in the row that all share which have none.

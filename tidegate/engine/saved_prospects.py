@@ -1,4 +1,4 @@
-"""What VALUE has learned of more than two streams, on paper.
+"""What VALUE has learned of more than two streams, in a snapshot.
 
 Law: sums, factors and what is known of keys are written; on which streams a key is held is counted
 again from the members. So a restored join names the same victims.

@@ -1,4 +1,4 @@
-"""A join on paper: written as Arrow, read back anywhere, going on as if nothing had happened.
+"""A snapshot: a join written as Arrow, read back anywhere, going on as if nothing had happened.
 
 Law: a snapshot holds for each stream one Arrow IPC stream, its retained rows in order of arrival,
 payload and notes side by side; the schema metadata of the first holds the version, the spec and

@@ -1,4 +1,4 @@
-"""A queue in three tiers: a small heap, and behind it two heaps of rubble.
+"""A queue in three tiers: a small heap, and behind it two unsorted runs.
 
 Law: every entry of the near tier stands before every entry of the middle tier, and these before
 those of the far tier; only the near tier is in order. Where a tier ends is its *bound*, the last
@@ -7,11 +7,11 @@ where the bounds lie.
 
     queue of a stream   [ near (a heap) ... NEAR | far ....................... | middle ....... | ]
 
-A heap of all entries is read all over at each step, and half of each step is spent waiting for
-memory once it outgrows the CPU's caches. Here most entries are written once to the end of the far
-tier and read in passing, one after the other, when the tiers before it are used up: a tier is
-filled from the next by one pass that picks what lies below a bound guessed from a sample. With n
-entries and a middle tier of the order of sqrt(NEAR n), an entry is passed sqrt(n / NEAR) times in
+One heap of all entries would be read in many places at each step, and half of each step would be
+spent waiting for memory once it outgrows the CPU's caches. Here most entries are written once, to
+the end of the far tier, and read one after the other when the tiers before it are used up: a tier
+is filled from the next by one pass that picks what lies below a bound estimated from a sample. With
+n entries and a middle tier of the order of sqrt(NEAR n), an entry is passed sqrt(n / NEAR) times in
 each tier per entry that leaves; at n = 500,000 that is some thirty times.
 """
 
