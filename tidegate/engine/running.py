@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from tidegate.binding.binding import Binding
 from tidegate.binding.spec_records import INVERTED
+from tidegate.columns.pages import return_unused_pages
 from tidegate.columns.payload import Payload
 from tidegate.compiled.scratch import Scratch
 from tidegate.driver import admission, arrival, in_order, in_order_many, instant, leaving
@@ -169,7 +170,8 @@ class RunningJoin:
         while need != admission.DONE:
             need = int(drive(self._state, self._shed, arrivals, work, many, output))
             self._binding.raise_failures()
-            if need not in (admission.DONE, admission.NEED_OUTPUT):
+            is_grown = need not in (admission.DONE, admission.NEED_OUTPUT)
+            if is_grown:
                 self._weighed = None  # or the arrays that grow would be held twice
             if need == admission.NEED_SLOTS:
                 self._grow_slots(int((arrivals.end - work.cursor).sum()))
@@ -194,6 +196,8 @@ class RunningJoin:
                     if self._sentinel is not None:
                         self._sentinel.credit(output)
                     yield from self._results.drain(output, self._state.gate[0])
+            if is_grown and self._state.gate[0].by_bytes:
+                return_unused_pages()  # of the arrays that were replaced
         if self._sentinel is not None:
             self._sentinel.close(self._state)
 
