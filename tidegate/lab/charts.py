@@ -249,7 +249,8 @@ def _themed(chart: Any) -> Chart:
         "background": "white",
         "view": {"stroke": None},
         "axis": axis,
-        "axisX": {"grid": False},
+        # Browsers draw letters wider than they were measured here.
+        "axisX": {"grid": False, "labelOverlap": "greedy", "labelSeparation": 8},
         "legend": legend,
         "header": {"labelFontSize": 13, "labelFontWeight": 600, "labelColor": INK},
     }
