@@ -1,7 +1,8 @@
 """Sampled joins with many seeds: the streams, their truths, and what the samples say of them.
 
 Law: the same streams are sampled again and again, only the seed differs, and no two settings share
-a seed: their errors are independent.
+a seed: their errors are independent. `STREAMS=1` in the environment gives other streams of the same
+kinds and other seeds, so that what was chosen with some can be checked with others.
 
 | streams | |
 |---|---|
@@ -14,6 +15,7 @@ a seed: their errors are independent.
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
@@ -25,6 +27,8 @@ import tidegate as tg
 
 KINDS = ("repeated", "skew", "drift", "bursts")
 KEYS, GROUPS = 30, 3
+OTHER = int(os.environ.get("STREAMS", "0"))
+COLUMNS = ["g", "k", "x", "x_b", "_weight"]
 AGGREGATES = ("count(*)", "sum(x)", "avg(x_b)")  # the last of another stream than the second
 TOGETHER = 100  # samples that are estimated in one call, grouped by seed
 
@@ -53,7 +57,7 @@ FOUR = Setting(streams=4, rows=600, within=24, memory=72, skew=0.4)
 
 def tables_of(kind: str, setting: Setting) -> dict[str, pa.Table]:
     """Streams of a kind; x differs from tuple to tuple, g is a group of its key."""
-    rng = np.random.default_rng(KINDS.index(kind) + 10 * setting.streams)
+    rng = np.random.default_rng(KINDS.index(kind) + 10 * setting.streams + 1000 * OTHER)
     rows, numbers = setting.rows, np.arange(setting.rows)
     skew = 0.0 if kind == "repeated" else setting.skew
     shares = 1.0 / np.arange(1, KEYS + 1) ** skew
@@ -76,12 +80,13 @@ class Asked(NamedTuple):
     """An aggregate, of all results or of a group, and the truth."""
 
     aggregate: str
+    by: str | None  # "g", or "k" for the many small groups of one key each
     group: int | None
     truth: float
 
     @property
     def label(self) -> str:
-        return self.aggregate + ("" if self.group is None else f", group {self.group}")
+        return self.aggregate + ("" if self.by is None else f", {self.by} = {self.group}")
 
 
 class Answers:
@@ -132,19 +137,20 @@ class Case(NamedTuple):
                 sampled = spec.replace(
                     memory=self.setting.memory, policy=self.policy, seed=self.first_seed + seed
                 )
-                table = tg.JoinEngine(sampled).push(tables).select(["g", "x", "x_b", "_weight"])
+                table = tg.JoinEngine(sampled).push(tables).select(COLUMNS)
                 found.append(table.append_column("seed", pa.array(np.full(table.num_rows, seed))))
             yield pa.concat_tables(found)
 
 
 def questions(exact: pa.Table) -> list[Asked]:
-    """Of all results and of each group."""
+    """Of all results, of each group and of each key."""
     found = []
-    for group in (None, *range(GROUPS)):
-        at = exact["g"].to_numpy() == group if group is not None else np.full(len(exact), True)
-        x, other = (exact[name].to_numpy()[at] for name in ("x", "x_b"))
-        truths = (float(len(x)), float(x.sum()), float(other.mean()))
-        found += [Asked(name, group, truth) for name, truth in zip(AGGREGATES, truths, strict=True)]
+    for by in (None, "g", "k"):
+        for group in (None,) if by is None else np.unique(exact[by].to_numpy()).tolist():
+            at = exact[by].to_numpy() == group if by is not None else np.full(len(exact), True)
+            x, other = (exact[name].to_numpy()[at] for name in ("x", "x_b"))
+            truths = (float(len(x)), float(x.sum()), float(other.mean()))
+            found += [Asked(a, by, group, t) for a, t in zip(AGGREGATES, truths, strict=True)]
     return found
 
 
@@ -152,14 +158,36 @@ def answers_of(case: Case, begin: int, end: int) -> dict[Asked, Answers]:
     """Estimate everything from the samples of these seeds."""
     found = {asked: Answers() for asked in questions(case.exact())}
     for table in case.samples(begin, end):
-        for aggregate in AGGREGATES:
-            whole = tg.estimate(table, aggregate, by="seed")
-            grouped = tg.estimate(table, aggregate, by=["seed", "g"])
-            groups = grouped["g"].to_numpy()
-            for asked, answers in found.items():
-                if asked.aggregate == aggregate:
-                    at = pa.array(groups == asked.group)
-                    answers.add(whole if asked.group is None else grouped.filter(at), asked.truth)
+        said = {
+            (aggregate, by): tg.estimate(
+                table, aggregate, by=["seed", *([] if by is None else [by])]
+            )
+            for aggregate in AGGREGATES
+            for by in (None, "g", "k")
+        }
+        for asked, answers in found.items():
+            answer = said[asked.aggregate, asked.by]
+            if asked.by is not None:
+                answer = answer.filter(pa.array(answer[asked.by].to_numpy() == asked.group))
+            answers.add(answer, asked.truth)
+    return found
+
+
+def judged_of(case: Case, samples: int) -> dict[Asked, Answers]:
+    """Of what `tidegate.join` returns, whose stats show what `uniform` missed."""
+    found = {asked: Answers() for asked in questions(case.exact()) if asked.by != "k"}
+    tables, spec = tables_of(case.kind, case.setting), case.spec()
+    for seed in range(samples):
+        sampled = spec.replace(
+            memory=case.setting.memory, policy=case.policy, seed=case.first_seed + seed
+        )
+        result = tg.join(tables, sampled)
+        said = {(a, by): tg.estimate(result, a, by=by) for a in AGGREGATES for by in (None, "g")}
+        for asked, answers in found.items():
+            answer = said[asked.aggregate, asked.by]
+            if asked.by is not None:
+                answer = answer.filter(pa.array(answer[asked.by].to_numpy() == asked.group))
+            answers.add(answer, asked.truth)
     return found
 
 
@@ -184,5 +212,6 @@ def cases(policies: dict[str, Any]) -> list[Case]:
         for kind in kinds:
             for name, policy in policies.items():
                 if setting.streams == 2 or not name.startswith("uniform"):
-                    found.append(Case(name, policy, kind, setting, 1_000_000 * len(found)))
+                    seed = 1_000_000 * (len(found) + 100 * OTHER)
+                    found.append(Case(name, policy, kind, setting, seed))
     return found

@@ -17,6 +17,8 @@ from naive_many_policies import Frequency
 from naive_policies import chance
 from naive_sampling import CERTAIN, UNSEEN
 
+from tidegate.sample.waiting import waiting
+
 _DRAW = 0xD6E8FEB86659FD93
 
 
@@ -94,8 +96,8 @@ def certain(join: ManyJoin) -> float:
     lost = sum(
         join.intake.counts[cause, stream]
         for cause in ("evicted", "refused")
-        for stream, window in enumerate(join.spec.windows)
-        if window.size > 0
+        for stream, waits in enumerate(waiting(join.spec))
+        if waits
     )
     return CERTAIN if lost else 1.0
 

@@ -27,6 +27,7 @@ import naive
 from naive import Arrival
 from naive_policies import NOTHING, ShedJoin, chance
 
+from tidegate.sample.waiting import waiting
 from tidegate.shed import learning
 from tidegate.spec import JoinSpec
 
@@ -137,8 +138,8 @@ class SampledJoin(ShedJoin):
         lost = sum(
             self.counts[reason, stream]
             for reason in ("evicted", "refused")
-            for stream in range(2)
-            if self.window(stream) > 0
+            for stream, waits in enumerate(waiting(self.spec))
+            if waits
         )
         return CERTAIN if lost else 1.0
 

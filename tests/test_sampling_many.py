@@ -28,6 +28,7 @@ from tries import examples
 
 import tidegate as tg
 from tidegate.sample import tags
+from tidegate.sample.waiting import waiting
 from tidegate.shed import sampling_many
 
 parts = Standalone(sampling_many)
@@ -37,10 +38,10 @@ ROUNDED = 2.0**-10  # of a weight the last bits are a tag: more of them the more
 
 def can_sample(spec: tg.JoinSpec) -> bool:
     """Can each of its results be retained?"""
-    waiting = [stream for stream, window in enumerate(spec.windows) if window.size > 0]
+    waits = [stream for stream, waits in enumerate(waiting(spec)) if waits]
     if spec.split in ("shared", "auto"):
-        return capacity_of(spec, 0) >= min(len(waiting), len(spec.streams) - 1)
-    return all(capacity_of(spec, stream) >= 1 for stream in waiting)
+        return capacity_of(spec, 0) >= min(len(waits), len(spec.streams) - 1)
+    return all(capacity_of(spec, stream) >= 1 for stream in waits)
 
 
 def check(case: ManyCase, policy: str, restarts: Random | None = None) -> Cluster | None:

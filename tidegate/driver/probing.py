@@ -122,7 +122,7 @@ def weight_of(state, shed, samples, slot, whom):
     weight = 1.0
     if samples is not None:
         if whom == NEWCOMERS:  # those that meet inside their instant are certain
-            weight = sampling.certain_weight(state.lanes)
+            weight = sampling.certain_weight(samples, state.lanes)
         else:
             weight = sampling.take_result(shed, state.lanes, state.gate[0].seed, slot)
         samples.sums[WEIGHTS] += weight

@@ -26,7 +26,7 @@ def weigh(state, shed, samples, work, many, output, stream, inner, count, whom):
         for other in range(len(state.lanes)):
             if other != stream and other != inner:
                 before *= weight_of(state, shed, work, work.found[many.digit[other]], whom)
-        certain = sampling.certain_weight(state.lanes)
+        certain = sampling.certain_weight(samples, state.lanes)
         total = 0.0
         for k in range(count):
             weight = before * weight_of(state, shed, work, work.found[begin + k], whom)

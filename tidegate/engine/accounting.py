@@ -12,7 +12,7 @@ from tidegate.engine.throttling import throttle_stats
 from tidegate.estimators import frequency
 from tidegate.estimators.importance import of_ones
 from tidegate.loss.sentinel import Sentinel
-from tidegate.shed.shed_records import Shed
+from tidegate.shed.shed_records import UNIFORM, Shed
 from tidegate.spec import Equal, JoinSpec
 from tidegate.state.join_state import State
 
@@ -42,7 +42,7 @@ def stats_of(
         "memory_bytes_peak": max(memory_bytes),
     }
     if shed is not None:
-        stats |= _sampled(spec, shed)
+        stats |= _sampled(spec, state, shed)
     per_stream = {
         "rows_in": rows_in,
         "rejected": [counter.total() for counter in rejected],
@@ -77,12 +77,17 @@ def _results(state: State, streams: int) -> Stats:
     return {"rows_out": int(gate.results), "importance_out": float(gate.results * unit)}
 
 
-def _sampled(spec: JoinSpec, shed: Shed) -> Stats:
-    """What a sample stands for, and where keys are counted, what they promise."""
+def _sampled(spec: JoinSpec, state: State, shed: Shed) -> Stats:
+    """How many rows were shed while results could still come to them, how many results the sample
+    stands for, and where keys are counted, how many they promise."""
     if shed.samples is None:
         return {}
+    lost = (state.lanes.evicted + state.lanes.refused)[shed.samples.waits == 1].sum()
     estimated, expected, _ = shed.samples.sums.tolist()
+    stats: Stats = {"rows_lost": int(lost), "rows_estimated": estimated}
     counted = shed.rule[0].keyed and shed.rule[0].statistics == frequency.WINDOW
     if counted and all(isinstance(predicate, Equal) for predicate in spec.predicates):
-        return {"rows_estimated": estimated, "rows_expected": expected}
-    return {"rows_estimated": estimated}
+        stats |= {"rows_expected": expected}
+        if shed.rule[0].kind == UNIFORM:  # beside chance, those that it did not expect
+            stats |= {"rows_missed": expected - estimated}
+    return stats

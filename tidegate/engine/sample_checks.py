@@ -6,6 +6,7 @@ and nobody could tell. What has none is refused before the first row.
 
 from __future__ import annotations
 
+from tidegate.sample.waiting import waiting
 from tidegate.spec import JoinSpec, TidegateError
 from tidegate.spec.policy import is_sampling
 from tidegate.state.settings import capacities
@@ -30,10 +31,10 @@ def check_sample(spec: JoinSpec) -> None:
     if spec.memory_rows is None:
         return
     rooms = capacities(spec, spec.memory_rows)
-    waiting = [window.size > 0 for window in spec.windows]
+    waits = waiting(spec)
     # Of a result all tuples but the last are retained, each by its stream or all by one pool.
     if spec.split in ("shared", "auto"):
-        needed = min(streams - 1, sum(waiting))
+        needed = min(streams - 1, sum(waits))
         if int(rooms[0]) < needed:
             raise TidegateError(
                 f"memory {spec.memory_rows} holds no result of policy {name!r}: the join of "
@@ -42,7 +43,7 @@ def check_sample(spec: JoinSpec) -> None:
             )
         return
     for stream, room in enumerate(rooms):
-        if waiting[stream] and int(room) < 1:
+        if waits[stream] and int(room) < 1:
             raise TidegateError(
                 f"split leaves stream {spec.streams[stream]!r} no memory, so policy {name!r} would "
                 "miss all results for which its tuples wait; give each stream at least one tuple, "

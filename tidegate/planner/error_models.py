@@ -64,7 +64,7 @@ class SampledAverage:
         tuples, matches = (np.asarray(each, np.float64) for each in (self.tuples, self.matches))
         results = float((tuples * matches).sum())
         if not memory > 0:
-            raise TidegateError(f"memory {memory!r} holds no tuple, so there is no sample")
+            raise TidegateError(f"memory {memory:g} holds no tuple, so there is no sample")
         if self.policy == "uniform":
             fraction = largest_fraction(memory, [FrequencyModel(tuples, matches)])
             variance = (1.0 / fraction - 1.0) * results

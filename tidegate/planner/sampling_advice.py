@@ -123,7 +123,7 @@ def _check(spec: JoinSpec, memory: float) -> None:
     if any(window.kind == "rows" for window in spec.windows):
         raise TidegateError("sampling is planned for time windows; this join counts rows")
     if not memory > 0:
-        raise TidegateError(f"memory {memory!r} holds no tuple, so there is no sample; give more")
+        raise TidegateError(f"memory {memory:g} holds no tuple, so there is no sample; give more")
 
 
 def _values(tables: list[pa.Table], spec: JoinSpec, wanted: Aggregate) -> list[Floats | None]:

@@ -22,6 +22,7 @@ WEIGHT = "_weight"
 START = "window_start"
 _LIBRARIES = ("pyarrow", "pandas", "polars")
 _MICROSECONDS = {"s": 1_000_000, "ms": 1_000, "us": 1, "ns": 1}  # of a unit; "ns" is divided
+NO_WEIGHTS = f"column {WEIGHT!r} has values that are no weights; a weight is 1 or more"
 ANSWER = ("estimate", "low", "high", "error", "rows", "tuples", "interval")
 
 
@@ -33,6 +34,11 @@ def check_columns(
     times: Sequence[str],
 ) -> None:
     """Refuse what names no column of the results, or several, or one of the answer."""
+    if not names:
+        raise TidegateError(
+            "the results have no columns: until each stream has shown its own there are none; push "
+            "a table of each stream, if only with no rows"
+        )
     if WEIGHT not in names:
         raise TidegateError(
             f"the results have no column {WEIGHT!r}; join with policy 'uniform', 'eq-cluster' or "
@@ -60,6 +66,14 @@ def not_a_number(wanted: Aggregate, kind: Any) -> TidegateError:
     return TidegateError(
         f"{wanted.function}({wanted.column}) needs numbers, but column {wanted.column!r} has type "
         f"{kind}; give a column of numbers"
+    )
+
+
+def not_a_group(name: str, kind: Any) -> TidegateError:
+    """Of a column by whose values rows cannot be grouped."""
+    return TidegateError(
+        f"rows cannot be grouped by column {name!r}, whose type is {kind}; give a column of plain "
+        "values"
     )
 
 
@@ -94,9 +108,7 @@ def weights_of(table: pa.Table) -> NDArray[np.float64]:
         )
     weights: NDArray[np.float64] = column.combine_chunks().to_numpy(zero_copy_only=False)
     if not (weights >= 1.0).all() or not np.isfinite(weights).all():
-        raise TidegateError(
-            f"column {WEIGHT!r} has values that are no weights; a weight is 1 or more"
-        )
+        raise TidegateError(NO_WEIGHTS)
     return weights
 
 
@@ -131,10 +143,7 @@ def groups_of(table: pa.Table, names: Sequence[str]) -> list[pa.ChunkedArray]:
         column = table.column(name)
         kind = column.type
         if pa.types.is_nested(kind) or pa.types.is_run_end_encoded(kind):
-            raise TidegateError(
-                f"rows cannot be grouped by column {name!r}, whose type is {kind}; give a column "
-                "of plain values"
-            )
+            raise not_a_group(name, kind)
         found.append(_groupable(column))
     return found
 

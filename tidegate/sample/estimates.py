@@ -29,7 +29,7 @@ from tidegate.spec import TidegateError
 from tidegate.spec.units import Window, parse_window
 
 EXACT, UNKNOWN = "exact", "unknown"
-_MISSED = 3.0  # standard errors between a count and what keys promise that are no chance
+_MISSED = 1.5  # standard errors of a count that may be missing by chance
 _NUMPY = Arithmetic(np.where, np.sqrt, np.exp)
 _TAG, _KEY, _START = "_tidegate_tag", "_tidegate_key_", "_tidegate_start"
 
@@ -50,8 +50,8 @@ def estimate(
         Results of a join with a sampling policy: what `tidegate.join` returned, a pyarrow table, a
         pandas or polars DataFrame, or a Spark DataFrame, batch or streaming.
     aggregate
-        "count(*)", "count(x)", "sum(x)" or "avg(x)", where x is a column of the results. NULL is
-        left out, as in SQL.
+        "count(*)", "count(x)", "sum(x)" or "avg(x)", where x is a column of the results. NULL and
+        NaN are left out.
     by
         Columns to group by. A group of which no row was sampled does not show up.
     every
@@ -66,7 +66,7 @@ def estimate(
     -------
     A table of the kind that was given (Arrow for a join), with the groups and the columns
     `estimate`, `low` and `high` (the interval), `error` (the standard error), `rows` and `tuples`
-    (sampled), and `interval`: the level, "exact" where nothing had been lost, or "unknown" where
+    (sampled), and `interval`: the level, "exact" if nothing had been lost, or "unknown" where
     too few tuples were sampled to say, or where the join's own counts show that the sample is far
     off, as policy `uniform` is where tuples had more results than it expected; then `low`, `high`
     and `error` are NULL.
@@ -89,7 +89,8 @@ def estimate(
     is_result = hasattr(data, "table") and hasattr(data, "stats")
     table = data.table if is_result else data
     rows = read(table)
-    answer = _answer(rows, wanted, groups, stretch, times, level)
+    lost = bool(data.stats.get("rows_lost")) if is_result else False
+    answer = _answer(rows, wanted, groups, stretch, times, level, lost)
     if is_result and _is_far_off(rows, data.stats):
         answer = _without_intervals(answer)
     library = type(table).__module__.partition(".")[0]
@@ -116,13 +117,14 @@ def _is_far_off(rows: pa.Table, stats: Mapping[str, float]) -> bool:
     """Are there so many more results than the sample stands for that it is no chance?
 
     The keys of all rows tell how many there are (srivastava2004, section 4.3: UNIFORM misses those
-    that it did not expect).
+    that it did not expect). With a bias that is smaller than this bound, the intervals that remain
+    are of samples which chance made larger.
     """
-    expected = stats.get("rows_expected")
-    if expected is None or rows.num_rows == 0:
+    missed = stats.get("rows_missed", 0.0)
+    if missed <= 0.0 or rows.num_rows == 0:
         return False
     (count,) = _answer(rows, Aggregate(COUNT, None), [], None, [], 0.95).to_pylist()
-    return bool(count["error"]) and expected - count["estimate"] > _MISSED * count["error"]
+    return count["error"] is None or missed > _MISSED * count["error"]
 
 
 def _without_intervals(answer: pa.Table) -> pa.Table:
@@ -140,7 +142,9 @@ def _answer(
     stretch: Window | None,
     times: list[str],
     level: float,
+    lost: bool = False,
 ) -> pa.Table:
+    """`lost`: had rows been shed, also if no row of the table came after that?"""
     check_columns(table.column_names, wanted, groups, stretch, times)
     weights, numbers = weights_of(table), numbers_of(table, wanted)
     # Columns of the results may have the names of sums; these have not.
@@ -154,8 +158,9 @@ def _answer(
         centre = _centre(numbers) if wanted.function == AVG else 0.0
         total = _totals(keys, weights, np.where(counted, numbers - centre, 0.0), counted)
         columns = {name: total.column(f"{name}_sum").to_numpy() for name in sums.TOTALS}
-        beside = total.column(_START).to_numpy() if stretch is not None else None
-        lacking = _lacking(columns, beside)
+        # Groups are judged together: of rows that were not sampled, a group itself knows nothing.
+        lacking = columns["rows"].sum() - columns["certain"].sum() + lost
+        columns["untagged"] = np.full(len(columns["rows"]), columns["untagged"].sum())
         found = sums.finish(wanted.function, columns, level, _NUMPY, lacking)
         columns_of_answer = _columns(columns, found, centre, level)
     names = [*groups, *([START] if stretch is not None else [])]
@@ -169,16 +174,6 @@ def _centre(numbers: NDArray[np.float64]) -> float:
     finite = numbers[np.isfinite(numbers)]
     largest = float(np.abs(finite).max(initial=0.0))
     return float((finite / largest).mean()) * largest if largest > 0.0 else 0.0
-
-
-def _lacking(total: Mapping[str, NDArray[np.float64]], beside: Any) -> NDArray[np.float64]:
-    """Rows that came when others had been lost, of all groups or of those of the same stretch."""
-    own = total["rows"] - total["certain"]
-    if beside is None:
-        return np.full(len(own), own.sum())
-    _, place = np.unique(beside, return_inverse=True)
-    by_stretch = np.bincount(place, weights=own).astype(np.float64, copy=False)
-    return by_stretch[place]
 
 
 def _totals(

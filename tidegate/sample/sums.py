@@ -23,8 +23,8 @@ Where the weight rose during the life of a tuple, the exact estimate has the p o
 for each pair; A C has their mean over both orders, which is a little more.
 
 Law: everything here is made of sums, which merge, and of arithmetic that numpy and Spark share. How
-far an interval reaches is said by the effective number of clusters (`intervals`); where these are
-too few, or nothing can be said, the interval is unknown.
+far an interval reaches follows from the clusters (`intervals`); where these are too few, or nothing
+can be said, the interval is unknown.
 """
 
 from __future__ import annotations
@@ -34,11 +34,11 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from tidegate.sample.aggregate import AVG, COUNT, SUM
-from tidegate.sample.intervals import FEWEST, Arithmetic, reaches
+from tidegate.sample.intervals import FEWEST, LEAST, Arithmetic, Clusters, reaches
 from tidegate.sample.tags import Entry
 from tidegate.spec import TidegateError
 
-_OF_PRODUCTS = 2.0
+_OF_PRODUCTS = 1.5
 _HIGHEST = 0.9999  # level for which the quantile's expansion is good enough
 _LOST = 1e-11  # of a difference of sums: below that, digits were lost
 
@@ -105,7 +105,8 @@ def finish(
     """Estimate and interval of groups from their TOTALS, as arrays of numpy or columns of Spark.
 
     Of a group's rows that were not sampled nothing is known. So it is exact only if `lacking` is 0:
-    the sampled rows, of it and of the groups beside it, that came when others had been lost.
+    the sampled rows, of it and of the groups beside it, that came when others had been lost. In the
+    same way one row without a tag among them all (`untagged`) makes all intervals unknown.
     """
     where, keep, squares, alone = of.where, of.keep, total["squares_c"], total["alone_c"]
     if function == COUNT:
@@ -122,13 +123,15 @@ def finish(
     variance, is_exact = keep(variance), keep(lacking == 0.0)
     effective = where(squares > 0.0, alone * alone / where(squares > 0.0, squares, 1.0), 0.0)
     # Of rows with several tuples: products of weights are more skewed, so a cluster says less.
-    effective = keep(effective)
-    effective = keep(where(total["alone_c"] == total["c"], effective, effective / _OF_PRODUCTS))
-    is_known = (effective >= FEWEST) & (variance > _LOST * largest) & (total["untagged"] == 0.0)
+    worth = where(total["alone_c"] == total["c"], 1.0, _OF_PRODUCTS)
+    effective, clusters = keep(effective / worth), keep(total["clusters"] / worth)
+    is_known = (clusters >= FEWEST) & (effective >= LEAST)
+    is_known = is_known & (variance > _LOST * largest) & (total["untagged"] == 0.0)
     is_known = keep(is_known & (variance < math.inf))  # which no NaN is, for numpy and for Spark
     error = keep(of.root(where(is_known, variance, 0.0)))
-    effective = keep(where(is_known, effective, FEWEST))
-    below, above = reaches(level, estimate, error, effective, of, is_ratio=function == AVG)
+    clusters, effective = where(is_known, clusters, FEWEST), where(is_known, effective, LEAST)
+    rests_on = Clusters(keep(clusters), keep(effective))
+    below, above = reaches(level, estimate, error, rests_on, of, is_ratio=function == AVG)
     return Finished(estimate, error, below, above, is_known, is_exact)
 
 

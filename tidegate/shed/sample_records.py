@@ -7,6 +7,7 @@ all tuples up to an order of arrival have been above since (`shed.sampling`).
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -55,10 +56,12 @@ class Samples(NamedTuple):
     steps: Any  # [account, step]: thresholds fall, orders rise
     levels: Any  # [account]
     sums: NDArray[np.float64]  # see WEIGHTS, EXPECTED, COVERED
+    waits: NDArray[np.int64]  # [stream]: does shedding one of its tuples lose results?
 
 
-def empty(accounts: int, slots: int, *, uniform: bool, fraction: float) -> Samples:
-    """Nothing is retained yet; `fraction` is 0 where it was not given."""
+def empty(waits: Sequence[bool], slots: int, *, uniform: bool, fraction: float) -> Samples:
+    """Nothing is retained yet; `waits` is that of `sample.waiting`, `fraction` 0 if not given."""
+    accounts = len(waits)
     levels = records(LEVEL, accounts)
     levels.start = 1.0 / fraction if fraction > 0 else 1.0
     levels.given = fraction > 0
@@ -69,6 +72,7 @@ def empty(accounts: int, slots: int, *, uniform: bool, fraction: float) -> Sampl
         steps=records(STEP, (accounts, ROOM)),
         levels=levels,
         sums=np.zeros(3),
+        waits=np.array(waits, np.int64),
     )
 
 

@@ -141,16 +141,16 @@ def take_result(shed, lanes, seed, slot):
     threshold = threshold_of(samples, lanes[stream].account, slot, order)
     weight = threshold / basis_at(shed.members, slot)
     if weight <= 1.0:
-        return certain_weight(lanes)
+        return certain_weight(samples, lanes)
     return tagged(weight, drawn(seed, stream, number, tag))
 
 
 @step
-def certain_weight(lanes):
+def certain_weight(samples, lanes):
     """The weight of a certain result: exactly 1 while all results were."""
     lost = np.int64(0)
     for stream in range(len(lanes)):
-        if lanes[stream].window > 0:
+        if samples.waits[stream] != 0:
             lost += lanes[stream].evicted + lanes[stream].refused
     return 1.0 if lost == 0 else SURE
 

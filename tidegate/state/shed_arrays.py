@@ -25,6 +25,7 @@ from tidegate.estimators import (
     prospects,
     rare_keys,
 )
+from tidegate.sample.waiting import waiting
 from tidegate.shed import (
     ages,
     budget,
@@ -116,7 +117,7 @@ def shed_of(spec: JoinSpec, binding: Binding, state: State, log: int | None = No
         shadows=shadows_of(spec, recipe, state),
         patterns=known,
         prospects=_prospects(state, columns) if foresees else None,
-        samples=_samples(recipe, policy, streams, slots),
+        samples=_samples(spec, recipe, policy, slots),
     )
     shed.queues.scale = shed.queues.factor = 1.0
     if by_heap:
@@ -205,12 +206,12 @@ def _prospects(state: State, columns: dict[str, Any]) -> prospects.Prospects:
 
 
 def _samples(
-    recipe: recipes.Recipe, policy: Policy, accounts: int, slots: int
+    spec: JoinSpec, recipe: recipes.Recipe, policy: Policy, slots: int
 ) -> sample_records.Samples | None:
     if recipe.kind < shed_records.EQ_CLUSTER:
         return None
     return sample_records.empty(
-        accounts,
+        waiting(spec),
         slots,
         uniform=recipe.kind == shed_records.UNIFORM,
         fraction=float(policy.get("fraction", 0.0)),
