@@ -95,7 +95,7 @@ def pushes(rows: str, keys: int, seed: int) -> Pushes:
 
 
 def filled(policy: str, rows: str, megabytes: int, seed: int) -> JoinEngine:
-    """An engine whose budget has been full for a while: half of what it holds was replaced.
+    """An engine whose budget has been full for a while: a quarter of what it holds was replaced.
 
     The windows hold four times the tuples that 100 bytes each would leave room for.
     """
@@ -107,7 +107,7 @@ def filled(policy: str, rows: str, megabytes: int, seed: int) -> JoinEngine:
         engine.push(push)
         if number % 10 == 9:
             stats = engine.stats()
-            if 2 * (stats["evicted"] + stats["refused"]) >= stats["memory_rows"] > 0:
+            if 4 * (stats["evicted"] + stats["refused"]) >= stats["memory_rows"] > 0:
                 return engine
     raise AssertionError("pushes never end")
 

@@ -14,7 +14,7 @@ from benchmarks.growth import MEGABYTE, ROWS, measured
 from benchmarks.side_by_side import Row, compared
 from tidegate import policies
 
-BUDGETS = {1: 5, 10: 3, 50: 3, 500: 1}  # MB -> engines that are measured
+BUDGETS = {1: 3, 10: 3, 50: 3, 500: 1}  # MB -> engines that are measured
 QUICK_BUDGETS = {1: 5, 10: 3}
 QUICK_POLICIES = ("random", "value")
 CONSTANT = 3 * MEGABYTE  # what an engine may add whatever its budget,
