@@ -288,10 +288,10 @@ def test_expected_memory_is_that_of_the_theorems(p: float) -> None:
 
 def test_a_biased_guess_shows() -> None:
     """The counts of keys tell how many results the exact join has; estimates fall short of it
-    where tuples have more results than UNIFORM expected."""
+    where tuples have more results than UNIFORM expected, and then have no intervals."""
     tables = streams(300, 10, keys=8)
     exact = tg.join(tables, tg.JoinSpec(on="k", time="t", within=40)).stats["rows_out"]
-    found = {}
+    found, known = {}, {}
     for margin in (0, 20):
         runs = [
             tg.join(
@@ -300,13 +300,19 @@ def test_a_biased_guess_shows() -> None:
                     on="k", time="t", within=40, policy=tg.uniform(margin=margin), seed=seed,
                     memory=25,
                 ),
-            ).stats
+            )
             for seed in range(12)
         ]  # fmt: skip
-        assert all(run["rows_expected"] == exact for run in runs)
-        found[margin] = np.mean([run["rows_estimated"] for run in runs]) / exact
+        assert all(run.stats["rows_expected"] == exact for run in runs)
+        found[margin] = np.mean([run.stats["rows_estimated"] for run in runs]) / exact
+        said = [tg.estimate(run, "count(*)").to_pylist()[0] for run in runs]
+        known[margin] = [row for row in said if row["interval"] == "95 %"]
+        if margin == 0:
+            assert all(row["low"] <= exact <= row["high"] for row in known[margin])
+            assert "rows_missed" in runs[0].stats
     assert found[0] < 0.93
     assert 0.85 < found[20] < 1.15
+    assert len(known[0]) < 8 < len(known[20])  # of 12
 
 
 @pytest.mark.nojit
