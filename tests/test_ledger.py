@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import tempfile
 from collections import Counter
@@ -223,6 +224,33 @@ def test_on_the_command_line(
     assert "give an empty folder" in capsys.readouterr().err
     assert run_command(["repair", "nowhere"]) == 2
     assert "not a ledger" in capsys.readouterr().err
+
+
+def test_a_full_disk_is_said_and_costs_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The push fails in a sentence, and an engine from the last snapshot goes on."""
+    spec = spec_of({"policy": "random"})
+    pushes = pushes_of(spec, 5, pushes=3)
+    engine = tg.JoinEngine(spec, ledger=tmp_path)
+    outputs = [engine.push(pushes[0])]
+    blob = engine.snapshot()
+    with monkeypatch.context() as full:
+        full.setattr(ledger_files.parquet, "write_table", _no_space)
+        with pytest.raises(tg.TidegateError, match="cannot be written"):
+            engine.push(pushes[1])
+    assert not list(tmp_path.glob("*.unfinished"))
+    with pytest.raises(tg.TidegateError, match="restore"):
+        engine.push(pushes[1])
+    engine = tg.JoinEngine.restore(blob, ledger=tmp_path)
+    outputs += [engine.push(push) for push in pushes[1:]]
+    engine.write_ledger()
+    check_repaired(spec, pushes, pa.concat_tables(outputs), tmp_path)
+
+
+def _no_space(table: pa.Table, path: Path) -> None:
+    path.write_bytes(b"PAR1")
+    raise OSError(errno.ENOSPC, "No space left on device")
 
 
 def _remove(folder: Path) -> None:
