@@ -103,7 +103,8 @@ def test_a_target_of_buckets(feed: Feed) -> None:
     assert total["memory_rows_peak"] <= 6000
     recalls = [point["recall"] for point in found.retention_curve]
     assert recalls == sorted(recalls)
-    assert 0.0 < recalls[0] < recalls[-1] == 1.0
+    assert recalls[0] < 0.6
+    assert recalls[-1] == 1.0
     text = found.prometheus()
     assert 'bucket="all"} 1\n' in text[text.index("tidegate_target_met{") :]
 

@@ -8,8 +8,13 @@ results whose first tuple is i; so s^2 is the sum over keys of
 
     (1 - p_k) (sum_i y_i)^2 + p_k (1 - r_k) sum_i y_i^2, divided by (sum all_i)^2.
 
-e allows for what a memory of few tuples does otherwise than a large one. It falls with the tuples
-retained, and was measured on streams that were replayed as a whole (`python -m benchmarks whatif`).
+e allows for what a memory of few tuples does otherwise than a large one: numbers of tuples vary by
+their root, so a small memory is now a little large and now a little small for its streams. That
+matters where recall rises steeply with memory:
+
+    e = LEAST_ERROR + SMALL_MEMORY_ERROR * d recall / d log memory / sqrt(tuples retained)
+
+with constants from streams that were replayed as a whole (`python -m benchmarks whatif`).
 """
 
 from __future__ import annotations
@@ -24,9 +29,8 @@ from tidegate.planner.stand_ins import StandIns, encoded
 from tidegate.spec import JoinSpec
 
 TWO_SIDED_95 = 1.96
-# What a small memory does otherwise: at least, and of the recall that is open for each root of the
-# tuples retained.
-LEAST_ERROR, SMALL_MEMORY_ERROR = 0.003, 0.3
+LEAST_ERROR, SMALL_MEMORY_ERROR = 0.003, 1.0
+FAR = 0.15  # apart, of logarithms of memories: nearer points say nothing of a slope
 
 Floats = NDArray[np.float64]
 Orders = Mapping[str, NDArray[np.int64]]
@@ -54,8 +58,8 @@ class Chance:
         staying = np.minimum(1.0, some.rate / included) if passes else np.ones(len(included))
         return cls(key, included, staying)
 
-    def half_width(self, parts: Floats, wholes: Floats, recall: float, retained: float) -> float:
-        """Half of the 95 % interval of sum(parts) / sum(wholes), given by first tuple."""
+    def half_width(self, parts: Floats, wholes: Floats, recall: float) -> float:
+        """1.96 standard errors of sum(parts) / sum(wholes), given by first tuple."""
         total = float(wholes.sum())
         if total <= 0.0:
             return 0.0
@@ -64,10 +68,30 @@ class Chance:
         squares = np.bincount(self.key, residual * residual)
         p, r = self.included, self.staying
         variance = (1.0 - p) * sums**2 + p * (1.0 - r) * squares
-        chance = TWO_SIDED_95 * float(np.sqrt(variance.sum())) / total
-        open_part = min(recall, 1.0 - recall)
-        small = LEAST_ERROR + SMALL_MEMORY_ERROR * open_part / np.sqrt(max(1.0, retained))
-        return float(np.hypot(chance, small))
+        return TWO_SIDED_95 * float(np.sqrt(variance.sum())) / total
+
+
+def widened(chance: Floats, memory: Floats, recall: Floats, retained: Floats) -> Floats:
+    """Half of the intervals of one policy's recalls, from what chance does to each."""
+    small = LEAST_ERROR + SMALL_MEMORY_ERROR * steepness(memory, recall) / np.sqrt(
+        np.maximum(1.0, retained)
+    )
+    return np.hypot(chance, small)
+
+
+def steepness(memory: Floats, recall: Floats) -> Floats:
+    """How fast recall rises with the logarithm of memory, on the steeper side of each point.
+
+    >>> steepness(np.array([10.0, 100.0, 1000.0]), np.array([0.2, 0.6, 0.9])).round(2).tolist()
+    [0.17, 0.17, 0.13]
+    """
+    logs, found = np.log(memory), recall.copy()  # a concave curve rises no faster than that
+    for at, here in enumerate(logs):
+        below, above = np.flatnonzero(logs <= here - FAR), np.flatnonzero(logs >= here + FAR)
+        others = np.concatenate([below[-1:], above[:1]])
+        if len(others):
+            found[at] = np.abs((recall[others] - recall[at]) / (logs[others] - here)).max()
+    return found
 
 
 def orders_of_arrival(some: StandIns, spec: JoinSpec) -> dict[str, NDArray[np.int64]]:

@@ -8,7 +8,7 @@ recall has an interval (`planner.recall_interval`).
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
@@ -24,7 +24,7 @@ from tidegate.offline import key_sample
 from tidegate.planner import spark_sample, stand_ins
 from tidegate.planner.curves import observed_curve
 from tidegate.planner.held_bytes import bytes_of
-from tidegate.planner.recall_interval import Chance, orders_of_arrival
+from tidegate.planner.recall_interval import Chance, orders_of_arrival, widened
 from tidegate.planner.stand_ins import StandIns
 from tidegate.spec import JoinSpec, Theta, TidegateError
 from tidegate.spec.notices import rejected_rows
@@ -78,6 +78,7 @@ class Study:
     objective: str
     notes: list[str]
     _chance: Chance | None = None
+    _errors: dict[tuple[str, int], float] = field(default_factory=dict)  # by chance, of each point
 
     @classmethod
     def of(
@@ -171,22 +172,33 @@ class Study:
         if budget * self.portion < self.exact.rows:
             kept = self.replayed(self.limited(policy, budget), budget)
         recall = _share(kept.of(self.objective), self.exact.of(self.objective))
-        wide = self._half_width(kept, recall, budget)
+        if self._chance is not None and kept is not self.exact:
+            parts, wholes = kept.of(self.objective), self.exact.of(self.objective)
+            self._errors[name, budget] = self._chance.half_width(parts, wholes, recall)
         return {
             "policy": name,
             "memory": budget,
             "recall": _share(kept.size, self.exact.size),
             "importance_recall": _share(kept.importance, self.exact.importance),
-            "low": max(0.0, recall - wide),
-            "high": min(1.0, recall + wide),
+            "low": recall,
+            "high": recall,
         }
 
-    def _half_width(self, kept: Kept, recall: float, budget: int) -> float:
-        """Half of the interval of a recall."""
-        if self._chance is None or kept is self.exact:
-            return 0.0
-        parts, wholes = kept.of(self.objective), self.exact.of(self.objective)
-        return self._chance.half_width(parts, wholes, recall, budget * self.portion)
+    def bounded(self, rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+        """The points of one policy, each with its interval."""
+        found = sorted(rows, key=lambda row: int(row["memory"]))
+        open_rows = [row for row in found if (row["policy"], row["memory"]) in self._errors]
+        if not open_rows:
+            return found
+        measure = "recall" if self.objective == "size" else "importance_recall"
+        memory = np.array([row["memory"] for row in found], np.float64)
+        recall = np.array([row[measure] for row in found], np.float64)
+        errors = [self._errors.get((row["policy"], row["memory"]), 0.0) for row in found]
+        halves = widened(np.array(errors), memory, recall, memory * self.portion)
+        for row, middle, half in zip(found, recall.tolist(), halves.tolist(), strict=True):
+            if (row["policy"], row["memory"]) in self._errors:
+                row["low"], row["high"] = max(0.0, middle - half), min(1.0, middle + half)
+        return found
 
     def limited(self, policy: Any, budget: int) -> JoinSpec:
         """The join under a budget for the full streams."""
@@ -215,7 +227,7 @@ class Study:
         reached = [row for row in own if row[measure] >= target]
         if not reached:
             return None
-        best = min(reached, key=lambda row: row["memory"])
+        best = dict(min(reached, key=lambda row: row["memory"]))
         high = best["memory"]
         low = max((row["memory"] for row in own if row["memory"] < high), default=0)
         for _ in range(_HALVINGS):
@@ -231,6 +243,8 @@ class Study:
         spec = self.limited(policies[name], high)
         if high * self.portion >= self.exact.rows:
             spec = as_exact(self.spec)
+        if best not in own:
+            self.bounded([dict(row) for row in own] + [best])
         need = {"memory": high, "bytes": round(self._bytes(spec, high)), "policy": name}
         return need | {"low": best["low"], "high": best["high"]}
 

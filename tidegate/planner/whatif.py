@@ -140,9 +140,11 @@ def whatif(
     count = _Counter(progress, len(chosen) * len(budgets))
     rows = []
     for name, policy in chosen.items():
+        own = []
         for budget in budgets:
-            rows.append(study.row(name, policy, budget))
+            own.append(study.row(name, policy, budget))
             count.step()
+        rows += study.bounded(own)
     if optimum:
         rows += _optimum_rows(study, budgets)
     needed = {f"{target:.2f}": study.needed(rows, chosen, target, count.step) for target in TARGETS}
