@@ -38,7 +38,7 @@ from tidegate.sample.intervals import FEWEST, LEAST, Arithmetic, Clusters, reach
 from tidegate.sample.tags import Entry
 from tidegate.spec import TidegateError
 
-_OF_PRODUCTS = 1.5
+_OF_PRODUCTS = 2.0
 _HIGHEST = 0.9999  # level for which the quantile's expansion is good enough
 _LOST = 1e-11  # of a difference of sums: below that, digits were lost
 
