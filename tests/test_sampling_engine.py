@@ -191,14 +191,15 @@ SURE = {name: POLICIES[name] for name in ("eq-cluster", "pps-cluster")} | {
 
 
 @pytest.mark.parametrize("policy", SURE.values(), ids=SURE)
-@pytest.mark.parametrize(("drift", "split"), [(False, "shared"), (True, "even")])
+@pytest.mark.parametrize("drift", [False, True])
+@pytest.mark.parametrize("split", ["shared", "even"])
 def test_no_bias_over_many_seeds(policy: tg.Policy, drift: bool, split: str) -> None:
     """Repeated keys, skew and forced evictions; with drift the counts of keys mislead. With 2,000
     seeds: `python -m benchmarks sampling`."""
     tables = streams(300, 7, keys=12, drift=drift)
     exact = tg.join(tables, tg.JoinSpec(on="k", time="t", within=40)).table
     totals = []
-    for seed in range(300):
+    for seed in range(200):
         spec = tg.JoinSpec(
             on="k", time="t", within=40, policy=policy, seed=seed, memory=20, split=split
         )
@@ -226,28 +227,58 @@ def test_intervals_of_joins_are_honest(name: str) -> None:
         assert 0.90 <= np.mean(covered) <= 0.99, aggregate
 
 
-def test_uniform_means_uniform() -> None:
-    """A chi-square test over which results are included."""
+SEEDS_OF_SAMPLES, SHARE = 600, 0.3
+
+
+def included_rows(policy: tg.Policy, memory: int) -> tuple[np.ndarray, np.ndarray]:
+    """Which results of the exact join are in the sample of each seed; and all weights."""
     tables = streams(100, 9)
-    exact = naive.join(
-        {name: table.to_pylist() for name, table in tables.items()},
-        tg.JoinSpec(on="k", time="t", within=20),
-    ).pairs
-    seeds, p = 600, 0.3
-    place = {rows: at for at, rows in enumerate(exact)}
-    included = np.zeros((seeds, len(exact)), np.bool_)
-    for seed in range(seeds):
-        policy = tg.uniform(fraction=p, margin=30)
-        spec = tg.JoinSpec(on="k", time="t", within=20, policy=policy, seed=seed, memory=1000)
-        for rows, weight in weights_of(tg.join(tables, spec).table):
-            assert weight == pytest.approx(1 / p)
-            included[seed, place[rows]] = True
-    counts = included.sum(axis=0)
-    chi_square = ((counts - seeds * p) ** 2).sum() / (seeds * p * (1 - p))
-    assert abs(chi_square - len(exact)) < 4 * math.sqrt(2 * len(exact))
-    # Independence: the numbers of rows of a sample vary as those of coins do.
-    sizes = included.sum(axis=1)
-    assert sizes.var() == pytest.approx(len(exact) * p * (1 - p), rel=4 * math.sqrt(2 / seeds))
+    rows = {name: table.to_pylist() for name, table in tables.items()}
+    exact = naive.join(rows, tg.JoinSpec(on="k", time="t", within=20)).pairs
+    place = {pair: at for at, pair in enumerate(exact)}
+    included, weights = np.zeros((SEEDS_OF_SAMPLES, len(exact)), np.int64), []
+    for seed in range(SEEDS_OF_SAMPLES):
+        spec = tg.JoinSpec(on="k", time="t", within=20, policy=policy, seed=seed, memory=memory)
+        for pair, weight in weights_of(tg.join(tables, spec).table):
+            weights.append(weight)
+            included[seed, place[pair]] = 1
+    return included, np.array(weights)
+
+
+def excess(included: np.ndarray, share: float) -> tuple[float, float]:
+    """Chi-square of results and of pairs of them, how far above their means, in their deviations.
+
+    Pairs share rows, so their numbers vary together; the bounds below allow for it.
+    """
+
+    def of(counts: np.ndarray, p: float) -> float:
+        seeds = len(included)
+        chi_square = ((counts - seeds * p) ** 2).sum() / (seeds * p * (1 - p))
+        return float((chi_square - len(counts)) / math.sqrt(2 * len(counts)))
+
+    watched = included[:, :: max(1, included.shape[1] // 12)]
+    together = (watched.T @ watched)[np.triu_indices(watched.shape[1], 1)]
+    return of(included.sum(axis=0), share), of(together, share**2)
+
+
+def test_uniform_means_uniform_and_independent() -> None:
+    included, weights = included_rows(tg.uniform(fraction=SHARE, margin=30), memory=1000)
+    np.testing.assert_allclose(weights, 1 / SHARE, rtol=1e-6)
+    of_rows, of_pairs = excess(included, SHARE)
+    assert abs(of_rows) < 4
+    assert abs(of_pairs) < 6
+    # The numbers of rows of a sample vary as those of coins do.
+    variance = included.shape[1] * SHARE * (1 - SHARE)
+    spread = 4 * math.sqrt(2 / SEEDS_OF_SAMPLES)
+    assert included.sum(axis=1).var() == pytest.approx(variance, rel=spread)
+
+
+def test_clusters_are_neither() -> None:
+    """The same numbers tell a sample that is not uniform, and one that is not independent."""
+    included, _ = included_rows(tg.eq_cluster(), memory=20)
+    of_rows, of_pairs = excess(included, float(included.mean()))
+    assert of_rows > 20
+    assert of_pairs > 20
 
 
 def mean_memory(tables: dict[str, pa.Table], policy: tg.Policy, within: int, end: int) -> float:
