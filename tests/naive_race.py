@@ -52,10 +52,12 @@ class NaiveRace:
         }
         self.course, self.tokens, self.order = course, [], 0
         self.counts: dict[Any, Any] = defaultdict(np.float32)
+        self.earned: dict[Any, Any] = defaultdict(np.float32)
         self.found = dict.fromkeys(names, 0.0)
         self.worths = course.worths.copy()
         self.clock = self.faded = -(2**62)
-        self.arrived = [0.0, 0.0]
+        self.arrived, self.precedence = [0.0, 0.0], [False, False]
+        self.until_plan, self.instant = 0, -1
 
     def cells(self, code: int, stream: int) -> list[Any]:
         mark = max(1, mixed(code))
@@ -72,8 +74,17 @@ class NaiveRace:
                 self.faded = time
                 for cell in self.counts:
                     self.counts[cell] *= np.float32(contest.FADING)
+                for cell in self.earned:
+                    self.earned[cell] *= np.float32(contest.SLOWLY)
         self.order += 1
-        self.arrived[stream] = self.arrived[stream] * contest._HALVED + 1.0
+        if self.until_plan <= 0 and time > self.instant and min(self.arrived) > 0:
+            one, other = self.arrived
+            self.precedence = [other > 1.1 * one, one > 1.1 * other]
+            self.arrived = [number * 0.5 ** (1 / 16) for number in self.arrived]
+            self.until_plan = 64
+        self.until_plan -= 1
+        self.instant = time
+        self.arrived[stream] += 1.0
         self.tokens = [t for t in self.tokens if t.time + self.windows[t.stream] >= self.clock]
         for token in (t for t in self.tokens if t.stream != stream):
             if token.code == code:
@@ -90,6 +101,9 @@ class NaiveRace:
 
     def meet(self, token: Token, time: int, stream: int, importance: float) -> None:
         for name in token.holders:
+            if name == "output":
+                for _, row, cell in self.cells(token.code, stream):
+                    self.earned[row, cell] += np.float32(1.0)
             self.found[name] += min(token.importance, importance) if self.head.weighed else 1.0
         window = self.windows[token.stream]
         left = (token.time + window - time) / window
@@ -109,8 +123,8 @@ class NaiveRace:
     def rank(self, name: str, token: Token) -> tuple[bool, float, int]:
         """Who goes first."""
         other = 1 - token.stream
-        by_pace = name in ("recent", "until-expiry", "random", "dgl")
-        above = by_pace and self.arrived[other] > 1.1 * self.arrived[token.stream]
+        by_pace = name in ("recent", "until-expiry", "random", "dgl", "output")
+        above = by_pace and self.precedence[token.stream]
         matches = self.count(token.code, other) / self.windows[other]
         priority = {
             "recent": token.order,
@@ -119,6 +133,7 @@ class NaiveRace:
             "dgl": token.gained,
             "age": self.worth_at(token),
             "prob": matches,
+            "output": min(self.earned[row, cell] for _, row, cell in self.cells(token.code, 0)),
             "dimpprob": matches * token.importance,
             "simp": token.importance * self.arrived[other],
         }[name]
@@ -131,5 +146,5 @@ class NaiveRace:
 
 
 assert set(KINDS) == {
-    "recent", "until-expiry", "random", "dgl", "age", "prob", "dimpprob", "simp"
+    "recent", "until-expiry", "random", "dgl", "age", "prob", "dimpprob", "simp", "output"
 }  # fmt: skip

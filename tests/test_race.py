@@ -51,9 +51,15 @@ def cut(tables: Tables, length: int) -> list[Tables]:
 @pytest.fixture
 def restless(monkeypatch: pytest.MonkeyPatch) -> None:
     """A race that switches as often as it can."""
-    quick = {"MARGIN": -3.0, "LEAST": 2, "AGAIN": 2, "SHORTEST": 3, "LOOK": 9.0}
-    for name, number in {**quick, "FILLING": 1, "SETTLING": 1}.items():
+    quick = {"MARGIN": -3.0, "LEAST": 2, "AGAIN": 0.0, "SHORTEST": 1.5, "LOOK": 9.0}
+    for name, number in {**quick, "FILLING": 0.5, "SETTLING": 0.5}.items():
         monkeypatch.setattr(races, name, number)
+
+
+def begun(engine: tg.JoinEngine) -> Race:
+    """The race of an engine, from its first row on."""
+    engine._begin_race()
+    return engine._steering.race
 
 
 def run(spec: tg.JoinSpec, pushes: list[Tables], again: bool = False) -> Any:
@@ -118,6 +124,16 @@ def test_where_there_is_no_race_auto_is_value(options: dict[str, Any]) -> None:
     assert "race_rows" not in auto.stats()
 
 
+def test_a_memory_for_whole_windows_is_the_exact_join() -> None:
+    """There is no race, and so no room for one, before the join has to shed."""
+    tables, spec = stream(8, 4000), spec_of(memory=2 * WINDOW + 2)
+    engine = tg.JoinEngine(spec)
+    assert may_race(spec)
+    assert engine.push(tables).equals(tg.join(tables, spec.replace(memory=None)).table)
+    assert engine.stats()["evicted"] == 0
+    assert "race_rows" not in engine.stats()
+
+
 def test_a_named_policy_is_never_raced() -> None:
     assert all(not may_race(spec_of(policy=name)) for name in tg.policies() if name != "auto")
     assert "race_rows" not in tg.JoinEngine(spec_of(policy="value")).stats()
@@ -130,16 +146,21 @@ def test_contenders_earn_what_the_slow_twin_does(
     monkeypatch.setattr(Race, "review", lambda self, now: self.policy)
     spec = spec_of(importance="w" if weighed else None, within=700, memory=800)
     tables = stream(4, 2500, keys=60)
+    times = (
+        np.sort(np.random.default_rng(9).integers(0, 2500, 4000)) ** 2 // 2500
+    )  # faster and faster
+    more = pa.concat_tables([tables["left"], tables["right"]]).slice(0, 4000)
+    tables["left"] = more.set_column(0, "t", pa.array(times))
     engine = tg.JoinEngine(spec, {name: table.schema for name, table in tables.items()})
-    race = engine._steering.race
+    race = begun(engine)
     race.course.worths[:] = np.random.default_rng(1).random(race.course.worths.shape)
     naive = NaiveRace(race.course, names_of(spec))
-    for push in cut(tables, 700):
-        engine.push(push)
-    columns = {name: table.to_pydict() for name, table in tables.items()}
+    engine.push(tables)
     for time in range(2500):
-        for number, its in enumerate(columns.values()):
-            naive.take(number, time, its["k"][time], its["w"][time] if weighed else 1.0)
+        for number, table in enumerate(tables.values()):
+            for row in np.flatnonzero(table["t"].to_numpy() == time).tolist():
+                its = table.slice(row, 1).to_pylist()[0]
+                naive.take(number, time, its["k"], its["w"] if weighed else 1.0)
     found = dict(zip(race.names, race.course.contenders.found.tolist(), strict=True))
     assert found == pytest.approx(naive.found)
     assert min(found.values()) > 0
@@ -151,9 +172,9 @@ def test_a_contender_stands_for_its_policy() -> None:
     """What it finds, over the rate of the sample, is what the policy keeps of the whole stream."""
     tables = stream(5, 20_000)
     spec = spec_of(memory=4000, within=6000)
-    engine = tg.JoinEngine(spec)
+    engine = tg.JoinEngine(spec, {n: t.schema for n, t in tables.items()})
+    race = begun(engine)
     engine.push(tables)
-    race = engine._steering.race
     for name, found in zip(race.names, race.course.contenders.found, strict=True):
         kept = tg.join(tables, spec.replace(policy=name)).stats["rows_out"]
         by_chance = 0.35 if name == "random" else 0.12
@@ -168,19 +189,18 @@ def test_a_policy_that_is_clearly_better_comes_into_force() -> None:
     assert ahead == pytest.approx(np.log(400 / 362))
     assert 0 < error < 0.01
     assert believed(lead(blocks[:, 0], blocks[:, 0])) == 0.0
-    engine = tg.JoinEngine(spec, {n: t.schema for n, t in stream(6).items()})
-    race = engine._steering.race
+    race = begun(tg.JoinEngine(spec, {n: t.schema for n, t in stream(6).items()}))
     rate, at = float(race.course.head[0].rate), race.names.index("recent")
     for review in range(1, 20):
         race.course.contenders.found[at] += 120.0 * rate
-        race.review(races.Standing(100.0 * review, review))
+        race.review(races.Standing(100.0 * review, review, review / 2))
     assert race.policy == "recent"
     # Now it is as good as it was said to be, and another is better still.
     other = race.names.index("prob")
     for review in range(20, 60):
         race.course.contenders.found[at] += 120.0 * rate
         race.course.contenders.found[other] += 150.0 * rate
-        race.review(races.Standing(2000.0 + 120.0 * (review - 20), review))
+        race.review(races.Standing(2000.0 + 120.0 * (review - 20), review, review / 2))
     assert race.policy == "prob"
 
 

@@ -30,6 +30,7 @@ def stats_of(
     steered: Mapping[str, int | float],
     rows_in: Sequence[int],
     rejected: Sequence[Counter[str]],
+    rows_peak: int,
     memory_bytes: tuple[int, int],
 ) -> Stats:
     """Totals, and per stream as `name_stream`; `memory_bytes` is now and at most so far."""
@@ -37,7 +38,7 @@ def stats_of(
     stats = _results(state, len(names))
     stats |= {
         "memory_rows": int(state.pool[0].alive),
-        "memory_rows_peak": int(state.pool[0].peak),
+        "memory_rows_peak": rows_peak,
         "memory_bytes": memory_bytes[0],
         "memory_bytes_peak": max(memory_bytes),
     }
@@ -61,9 +62,8 @@ def stats_of(
         stats["memory_rows_peak"] += sentinel.peak
     if steered:
         stats |= steered
-        for name in ("rows", "rows_peak"):
-            held = (steered.get(f"{part}_{name}", 0) for part in ("miniature", "race"))
-            stats[f"memory_{name}"] += sum(held)
+        stats["memory_rows"] += steered.get("miniature_rows", 0) + steered.get("race_rows", 0)
+        stats["memory_rows_peak"] += steered.get("miniature_rows_peak", 0)
     for reason, count in sum(rejected, Counter[str]()).items():
         stats[f"rejected_{reason}"] = count
     return stats

@@ -111,7 +111,6 @@ class JoinEngine(ReceivingJoin):
         watched = steering.with_watchers(spec)
         if steering.is_steered(watched) and miniature is None:
             self._steering = Steering(watched, type(self))
-            self._limit(watched)
         for name, schema in by_name(schemas or {}, "schemas").items():
             stream = self._stream(name)
             if not isinstance(schema, pa.Schema):
@@ -123,7 +122,6 @@ class JoinEngine(ReceivingJoin):
         self._start(Binding(spec, list(self._schemas)))
         if self._steering is not None:
             self._steering.open(self._binding)
-            self._steering.begin_race(spec, self._state)
 
     # --- pushing --------------------------------------------------------------------------
 
@@ -225,9 +223,26 @@ class JoinEngine(ReceivingJoin):
             memory = self._steering.decide(glance, self._in_force, price)
             if memory is not None:
                 self._resize(self._empty(self.spec, self._in_force.replace(memory=memory)))
-        policy = self._steering.best_policy(self._state)
+        policy = self._steering.best_policy(self._state, first)
         if policy is not None and policy != self.policy:
             self._resize(self._empty(self.spec, self._in_force.replace(policy=policy)))
+        elif self._steering.is_race_due(self._state):
+            self._begin_race()
+
+    def _begin_race(self) -> None:
+        """Leave the race its room, and begin it."""
+        assert self._steering is not None
+        assert self._shed is not None
+        self._steering.reserve(self.spec)
+        self._limit(self._in_force)
+        with borrowed() as scratch:
+            output = self._room(scratch)
+            resizing.shed_tuples(self._own, self._state, self._shed, output)
+            self._departures(output)
+        if self._ledger is not None:
+            self._ledger.end(self._state, self._payloads, self._binding)
+        self._steering.begin_race(self.spec, self._state, self.policy, self._rows_peak())
+        self._state.pool[0].peak = self._state.pool[0].alive
 
     @contextmanager
     def _undone_by_failures(self, call: Call, binding: Binding) -> Iterator[None]:
@@ -259,8 +274,6 @@ class JoinEngine(ReceivingJoin):
             self._steering.open(binding)
         if not any(self._rows_in) and not self._state.gate[0].external:
             self._start(binding)  # nothing came so far, so nothing is compiled to read it back
-            if self._steering is not None:
-                self._steering.begin_race(self.spec, self._state)
             return
         saved = snapshot.load(self._dump(), self.spec)
         finer = (self._binding.time_unit, binding.time_unit) == ("us", "ns")
@@ -275,8 +288,6 @@ class JoinEngine(ReceivingJoin):
         )
         if self._sentinel is not None:
             self._sentinel.begin_later(self._state)
-        if self._steering is not None:
-            self._steering.begin_race(self.spec, self._state)
         self._count_arrays()
 
     def _refuel(self, fuel: Any) -> None:
@@ -292,8 +303,15 @@ class JoinEngine(ReceivingJoin):
         with self._guard.using():
             return stats_of(
                 self.spec, self._state, self._shed, self._sentinel, self._steered(),
-                self._rows_in, self._rejected, (self._bytes_now(), self._bytes_peak),
+                self._rows_in, self._rejected, self._rows_peak(),
+                (self._bytes_now(), self._bytes_peak),
             )  # fmt: skip
+
+    def _rows_peak(self) -> int:
+        """The most tuples that the join and its race ever held."""
+        own = int(self._state.pool[0].peak)
+        race = None if self._steering is None else self._steering.race
+        return own if race is None else race.most_held(own)
 
     @property
     def policy(self) -> str:
@@ -368,6 +386,8 @@ class JoinEngine(ReceivingJoin):
             in_force = getattr(self._in_force, name)
             if in_force != getattr(self.spec, name):
                 counted[f"{name}_in_force"] = in_force
+        if self._steering is not None and self._steering.room_of_race:
+            counted["is_racing"] = True
         watched = (
             None if self._sentinel is None else saved_sentinel.dump(self._sentinel, self._state)
         )
@@ -393,8 +413,12 @@ class JoinEngine(ReceivingJoin):
         with snapshot_checks.reading():
             saved = snapshot.load(blob, spec)
             engine = cls(saved.spec, saved.schemas)
-            if any(f"{name}_in_force" in saved.counted for name in ("memory", "policy")):
+            if engine._steering is not None and saved.counted.get("is_racing"):
+                engine._steering.reserve(engine.spec)
+            if any(name in saved.counted for name in resizing.IN_FORCE):
                 engine._go_on_under(resizing.within(engine._in_force, saved.counted))
+            if engine._steering is not None and engine._steering.room_of_race:
+                engine._steering.begin_race(engine.spec, engine._state, engine.policy, 0)
             engine._refill(saved)
             if engine._steering is not None:
                 saved_steering.refill(engine._steering, saved.steering, cls)
@@ -403,9 +427,6 @@ class JoinEngine(ReceivingJoin):
                 engine._set_reports()
             output = engine._room(Scratch())
             engine._fit_budget(output)
-            if engine._shed is not None and engine.spec.memory_rows is not None:
-                # A race of this version takes room that an older one had for tuples.
-                resizing.shed_tuples(engine._own, engine._state, engine._shed, output)
             engine._departures(output)
             return engine
 
@@ -446,11 +467,19 @@ class JoinEngine(ReceivingJoin):
             if spec.memory == self.spec.memory:
                 return
             in_force = self._in_force.replace(memory=spec.memory)
-            fresh = self._empty(spec, in_force)  # refuses a budget that is too small
+            room = 0 if self._steering is None else self._steering.room_of_race
+            if self._steering is not None and room:
+                self._steering.reserve(spec)
+            try:
+                fresh = self._empty(spec, in_force)  # refuses a budget that is too small
+            except TidegateError:
+                if self._steering is not None:
+                    self._steering.room_of_race = room
+                raise
             call.changes = True
             self._resize(fresh)
-            if self._steering is not None:
-                self._steering.begin_race(spec, self._state, self.policy)
+            if room:
+                self._begin_race()  # again, with another room
 
     def _resize(self, fresh: JoinEngine) -> None:
         """Go on as an empty engine with another budget or policy."""

@@ -30,6 +30,8 @@ from tidegate.state.join_state import Output, State
 from tidegate.state.settings import capacities
 from tidegate.windows.lifetime import ORDINARY
 
+# What a snapshot says of a join that steers itself.
+IN_FORCE = ("memory_in_force", "policy_in_force", "is_racing")
 TRY_LESS = 0.8  # of the memory, when arrays came out larger than expected
 
 

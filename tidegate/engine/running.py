@@ -35,7 +35,6 @@ from tidegate.loss import sentinel
 from tidegate.loss.ledger import Ledger
 from tidegate.loss.ledger_files import Files
 from tidegate.loss.sentinel import Sentinel
-from tidegate.race import race as races
 from tidegate.shed.shed_records import BY_AGE
 from tidegate.spec import JoinSpec
 from tidegate.state import arrays, byte_budget, join_state, shed_arrays, throttle_arrays
@@ -86,7 +85,7 @@ class RunningJoin:
         watched = steering.with_watchers(self.spec)
         reserved = 0 if spec.miniatures is None else live_miniatures.room_of(watched)
         if self._steering is not None:
-            reserved += races.room_of(watched)
+            reserved += self._steering.room_of_race
         self._own = sentinel.join_part(spec, reserved)
 
     def _start(self, binding: Binding) -> None:

@@ -46,7 +46,8 @@ def refill(steering: Steering, blob: bytes | None, kind: type[JoinEngine]) -> No
     table = pa.ipc.open_stream(pa.BufferReader(blob)).read_all()
     numbers = json.loads((table.schema.metadata or {})[_NUMBERS])
     engines = [kind.restore(each) for each in table.column("miniature").to_pylist()]
-    require(set(numbers) == set(steering.numbers()), "numbers of its miniatures are missing")
+    known = set(numbers) | {"interval", "arrived"}  # which were not there at first
+    require(known == set(steering.numbers()), "numbers of its miniatures are missing")
     race = (table.schema.metadata or {}).get(_RACE)
     if steering.race is not None and race is not None:
         saved_race.refill(steering.race, race)

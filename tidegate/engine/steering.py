@@ -44,6 +44,7 @@ FADE = 0.85  # of what miniatures found, per review
 EARNED, GIVEN, PER_REVIEW = 0.06, 120_000, 1000
 RESULTS = 0.1  # of an arrival, that a result costs
 PLENTY = 0.25  # of what was earned: if the sample costs less, it may grow
+FEW = 1000  # tuples between two reviews of a race
 _NEVER = -(2**63)
 _ARRIVED, _SAMPLED = range(2)
 
@@ -93,8 +94,11 @@ class Steering:
         self._kind = kind
         self.contract = None if spec.target_share is None else Contract(spec.target_share)
         self.miniatures: Miniatures | None = None
-        self.race: Race | None = None
-        self._interval = 1
+        self.race: Race | None = None  # from when the join sheds
+        self.room_of_race = 0  # tuples of the memory
+        self._is_open = False  # have all streams shown their columns?
+        self._interval = self._window = 1
+        self._arrived = 0.0  # tuples, at the last review of a race
         self._first = _NEVER  # time of all
         self._next_review = _NEVER
         self._blind_until = _NEVER  # what miniatures find before says nothing
@@ -109,19 +113,22 @@ class Steering:
 
     def open(self, binding: Binding) -> None:
         """All streams have shown their columns."""
-        if None not in binding.schemas:
+        self._is_open = None not in binding.schemas
+        if self._is_open:
             schemas = dict(zip(self.spec.streams, binding.schemas, strict=True))
             if self.spec.miniatures is not None and self.miniatures is None:
                 self.miniatures = Miniatures(self.spec, schemas, self._kind)
                 self.miniatures.check()
         windows = [binding.in_units(window, "within") for window in self.spec.windows]
-        self._interval = max(1, max(windows) // contract.PER_WINDOW)
+        self._window = max(1, *windows)
+        if self._first == _NEVER:
+            self._interval = max(1, self._window // contract.PER_WINDOW)
 
     # --- a push ---------------------------------------------------------------------------
 
     def stretches(self, given: Given, encoded: Encodings) -> Iterator[Stretch]:
         """The rows of a push, cut at the moments of review."""
-        if self.miniatures is None and self.race is None:
+        if not self._is_open:
             return iter([Stretch(given, encoded, None)])
         return stretches_of(given, encoded, self._moment_after)
 
@@ -254,19 +261,41 @@ class Steering:
 
     # --- policies -------------------------------------------------------------------------
 
-    def begin_race(self, spec: JoinSpec, state: State, policy: str = races.VALUE) -> None:
-        """Begin a race, if the join can have one; the policy is the one in force."""
-        self.race = Race(spec, state, policy) if races.may_race(spec) else None
+    def is_race_due(self, state: State) -> bool:
+        """Does a race begin now? A join that sheds nothing needs none, and keeps its memory."""
+        is_possible = self.race is None and races.may_race(self.spec)
+        return is_possible and bool(state.lanes.evicted.any() or state.lanes.refused.any())
 
-    def best_policy(self, state: State) -> str | None:
-        """The policy from now on, at a review; None where there is no race."""
+    def reserve(self, spec: JoinSpec) -> None:
+        """Let the race have its room of a memory from now on."""
+        self.room_of_race = races.room_of(spec)
+
+    def begin_race(self, spec: JoinSpec, state: State, policy: str, before: int) -> None:
+        """Begin a race in a join that held so many tuples at most; its room is reserved."""
+        self.spec = spec
+        self.race = Race(spec, state, policy, before) if self.room_of_race else None
+
+    def best_policy(self, state: State, first: int) -> str | None:
+        """The policy from now on, at a review before a row of this time; None without a race."""
         if self.race is None:
             return None
         gate, lanes = state.gate[0], state.lanes
         weighed = self.spec.importance_columns is not None
         results = float(rounded(gate.importance_out) if weighed else gate.results)
         shed = int(lanes.evicted.sum() + lanes.refused.sum())
-        return self.race.review(Standing(results, shed))
+        self._review_in_time()
+        time = (first - self._first) / self._window
+        return self.race.review(Standing(results, shed, time))
+
+    def _review_in_time(self) -> None:
+        """Where rows come fast enough to pay for it, a race is reviewed twice as often."""
+        came = float(self._counts[_ARRIVED]) - self._arrived
+        self._arrived += came
+        often = max(1, self._window // (2 * contract.PER_WINDOW))
+        if self._interval == often and came < FEW:
+            self._interval = max(1, self._window // contract.PER_WINDOW)
+        elif self._interval != often and came > 4 * FEW:
+            self._interval = often
 
     # --- reading --------------------------------------------------------------------------
 
@@ -318,6 +347,8 @@ class Steering:
         held = self.miniatures
         return {
             "first": self._first,
+            "interval": self._interval,
+            "arrived": self._arrived,
             "next_review": self._next_review,
             "blind_until": self._blind_until,
             "before": None if self._before is None else self._before.tolist(),
@@ -340,6 +371,8 @@ class Steering:
         """Go on with what a snapshot held."""
         self._first, self._next_review = int(numbers["first"]), int(numbers["next_review"])
         self._blind_until = int(numbers["blind_until"])
+        self._interval = int(numbers.get("interval", self._interval))
+        self._arrived = float(numbers.get("arrived", 0.0))
         before = numbers["before"]
         self._before = None if before is None else np.array(before)
         self._found, self._glance = np.array(numbers["found"]), np.array(numbers["glance"])

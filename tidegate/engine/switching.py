@@ -100,12 +100,24 @@ def _count_on(
     else:
         keys = _count_members(learned, state, slots)
         becomes = frequency.SKETCHED if becomes == frequency.WINDOW else becomes
+    if fresh.rule[0].kind == shed_records.OUTPUT:
+        _expect_results(learned, len(state.lanes))
     learned["rule.statistics"] = learned["book.statistics"] = np.array([becomes])
     learned["rule.faded"], learned["rule.quiet"] = state.gate["clock"].copy(), np.array([0])
     if fresh.rule[0].kind == shed_records.VALUE:
         never = np.full(2 * len(learned["keys.code"]), match_rate.NEVER)
         learned["rates.activity"] = never.astype(np.uint32)
     return keys
+
+
+def _expect_results(learned: dict[str, NDArray[Any]], streams: int) -> None:
+    """OUTPUT counts results of keys: as many as their tuples would have had among each other."""
+    counts = learned["counts"].reshape(-1, streams).copy()
+    counts[:, 0], counts[:, 1:] = np.floor(counts.prod(axis=1)), 0.0
+    learned["counts"] = counts.ravel()
+    learned["rare.marks"], learned["rare.tallies"] = (
+        learned[f"rare.{name}"][:0] for name in ("marks", "tallies")
+    )
 
 
 def _counts_arrivals(shed: Shed) -> bool:

@@ -22,20 +22,21 @@ from tidegate.shed.shed_records import (
     AGE,
     CUMULATIVE,
     DIMPPROB,
+    OUTPUT,
     PROB,
     RANDOM,
     RECENT,
     SIMP,
     UNTIL_EXPIRY,
 )
+from tidegate.shed.split import CLEARLY_FASTER, EVERY, REMEMBERED
 from tidegate.shed.worth import chance, life_left
 from tidegate.windows.arrivals import earliest
 
 DECAY, GAIN = 0.99, 0.1  # of DGL
 FADES, FADING = 5, 0.8  # of the counts: so often in a window, and what is left
-CLEARLY_FASTER = 1.1  # as in `shed.split`
+SLOWLY = 0.956  # what is left of the results of keys, which fade once in a window
 _SMALLEST_SCALE = 1e-200
-_HALVED = 0.5 ** (1.0 / 1024.0)
 
 
 @step
@@ -57,8 +58,18 @@ def _count_of(course, mark, stream):
 
 
 @part
+def _earned_of(course, mark):
+    """How many results a key had of late."""
+    one = course.earned[0, _cell(course, mark, 0)]
+    return np.float64(min(one, course.earned[1, _cell(course, mark, 1)]))
+
+
+@part
 def _fade(course):
     counts = course.counts
+    for row in range(2):
+        for cell in range(counts.shape[2]):
+            course.earned[row, cell] *= np.float32(SLOWLY)
     for stream in range(counts.shape[0]):
         for row in range(2):
             for cell in range(counts.shape[2]):
@@ -80,15 +91,33 @@ def _precedence(course, kind, stream):
     streams cannot be compared."""
     above = 0
     if course.head[0].planned:
-        if kind == RECENT or kind == UNTIL_EXPIRY or kind == RANDOM or kind == CUMULATIVE:
-            theirs = course.streams[1 - stream].arrived
-            above = theirs > CLEARLY_FASTER * course.streams[stream].arrived
+        by_pace = kind == RECENT or kind == UNTIL_EXPIRY or kind == RANDOM
+        if by_pace or kind == CUMULATIVE or kind == OUTPUT:
+            above = course.streams[stream].precedence
     return np.int64(above)
+
+
+@step
+def _plan(course, stream, clock):
+    """Count an arrival; before that, plan which stream is clearly faster, as `shed.split` does."""
+    head, one, other = course.head[0], course.streams[0], course.streams[1]
+    if head.until_plan <= 0 and clock > head.instant:
+        came = one.arrived > 0.0 and other.arrived > 0.0
+        one.precedence = came and other.arrived > CLEARLY_FASTER * one.arrived
+        other.precedence = came and one.arrived > CLEARLY_FASTER * other.arrived
+        if came:
+            one.arrived *= 0.5 ** (1.0 / REMEMBERED)
+            other.arrived *= 0.5 ** (1.0 / REMEMBERED)
+            head.until_plan = EVERY
+    head.instant = clock
+    head.until_plan -= 1
+    course.streams[stream].arrived += 1.0
 
 
 @part
 def _priority(course, kind, token, matches):
-    """What a policy says of a token; `matches` is the count of its key on the opposite stream."""
+    """What a policy says of a token; `matches` is the count of its key on the opposite stream, or
+    for OUTPUT that of its results."""
     stream = np.int64(token.stream)
     other = 1 - stream
     priority = 0.0
@@ -100,6 +129,8 @@ def _priority(course, kind, token, matches):
         priority = chance(course.head[0].seed, stream, token.order)
     elif kind == CUMULATIVE:
         priority = token.gained * course.streams[stream].scale
+    elif kind == OUTPUT:
+        priority = matches
     elif kind == AGE:
         age = course.head[0].clock - token.time
         priority = course.worths[stream, _age_bucket(course, stream, max(np.int64(0), age))]
@@ -204,6 +235,8 @@ def _shed(course, contender, account):
             matches = 0.0
             if kind == PROB or kind == DIMPPROB:
                 matches = _count_of(course, np.int64(token.mark), 1 - stream)
+            elif kind == OUTPUT:
+                matches = _earned_of(course, np.int64(token.mark))
             priority = _priority(course, kind, token, matches)
             first = above < precedence or (
                 above == precedence
@@ -235,7 +268,10 @@ def _meet(course, mark, time, importance, stream):
                 for contender in range(len(course.contenders)):
                     if _has(token, contender):
                         course.contenders[contender].found += worth
-                        if course.contenders[contender].kind == RANDOM:
+                        if course.contenders[contender].kind == OUTPUT:
+                            for row in range(2):
+                                course.earned[row, _cell(course, mark, row)] += np.float32(1.0)
+                        elif course.contenders[contender].kind == RANDOM:
                             bucket = _age_bucket(course, other, max(np.int64(0), age))
                             course.hits[other, bucket] += 1.0
                 left = life_left(token.time, time, course.streams[other].window)
@@ -296,7 +332,7 @@ def race(course, arrivals, cursor):
             continue
         _tick(course, time)
         head.order += 1
-        course.streams[stream].arrived = course.streams[stream].arrived * _HALVED + 1.0
+        _plan(course, stream, head.clock)
         _decay(course, 1 - stream)
         if not arrivals.matchable[arrival]:
             continue

@@ -28,14 +28,15 @@ from tidegate.windows.arrivals import Arrivals
 SHARE = 0.015  # of the memory at most, for the race
 TOKENS = 4  # in the memory of a tuple
 ENOUGH, FEWEST = 32, 8  # tokens of a contender
-WINDOW = 2  # reviews in the longest window
-FILLING, SETTLING = 3, 3  # reviews before contenders are full, and after a switch
-LEAST, MOST = 8, 16  # blocks for a verdict
-AGAIN = 4  # blocks for a verdict on VALUE that is tried again
+# In longest windows: until contenders are full, until a new policy has its tuples, what is judged
+# by at most, and as the last blocks, how long VALUE is tried again, and until it has learned.
+FILLING, SETTLING, MOST, LAST, AGAIN, LEARNING = 0.75, 1.0, 8.0, 3.0, 2.0, 6.0
+LEAST = 6  # blocks for a verdict
 MARGIN, SIGMAS, SURE = 0.02, 1.6, 2.5  # by which one is ahead, in all blocks or in the last
 LOOK = 0.004  # of the results may be spent on trials of VALUE
-SHORTEST, LONGEST = 24, 400  # reviews between two trials
+SHORTEST, LONGEST = 12.0, 200.0  # windows between two trials
 CHANGED, FAR = 0.2, -1.0  # of a lead between contenders, and the smallest that counts
+JUMP = 1.0  # of the logarithm of the results between two reviews: the stream has changed
 FADE, PRIOR = 0.9, 2.0  # of the age curve, per review; hits at each age, before there are any
 VALUE = "value"
 
@@ -43,7 +44,7 @@ VALUE = "value"
 def names_of(spec: JoinSpec) -> tuple[str, ...]:
     """The policies that are raced."""
     if spec.importance_columns is None:
-        return ("prob", "dgl", "recent", "until-expiry", "age", "random")
+        return ("prob", "output", "dgl", "recent", "age", "random")
     return ("dgl", "dimpprob", "simp", "recent", "age", "random")
 
 
@@ -80,12 +81,13 @@ class Standing(NamedTuple):
 
     results: float  # or their importance
     shed: int  # tuples, so far
+    time: float  # in longest windows, since the first row
 
 
 class Race:
     """The race of one join."""
 
-    def __init__(self, spec: JoinSpec, state: State, policy: str = VALUE) -> None:
+    def __init__(self, spec: JoinSpec, state: State, policy: str, before: int) -> None:
         self.names = names_of(spec)
         each = tokens_of(spec)
         self.course: Course = race_records.empty(
@@ -93,13 +95,14 @@ class Race:
         )
         self.policy = policy  # in force
         self.switches = self._rows_peak = 0
+        self._before_race = before  # tuples that were held at most
         self._blocks: list[list[float]] = []  # of the join, and of each contender
         self._before: list[float] = []
-        self._last = Standing(0.0, 0)
-        self._waits = FILLING  # reviews that say nothing
-        self._since = 0  # reviews since the last switch
+        self._last: Standing | None = None
+        self._begun = self._blind_until = 0.0
+        self._since = 0.0  # time of the last switch
         self._bias: dict[str, float] = {}
-        self._pause = SHORTEST  # reviews until it is tried again
+        self._pause = SHORTEST  # windows until VALUE is tried again
         self._was_tried = False
         self._profile: list[float] = []  # leads of contenders over the policy in force
         self._open(spec, state, each)
@@ -108,7 +111,7 @@ class Race:
         head, streams, gate = self.course.head[0], self.course.streams, state.gate[0]
         streams.window, streams.account = state.lanes.window, state.lanes.account
         head.seed = spec.seed
-        head.clock = head.watermark = head.faded = -(2**62)
+        head.clock = head.watermark = head.faded = head.instant = -(2**62)
         head.lateness, head.span = gate.lateness, max(1, int(streams.window.max()))
         head.weighed, head.combine = gate.has_importance, gate.combine
         head.planned = spec.split == "auto"
@@ -128,6 +131,7 @@ class Race:
         if gate.external:
             head.watermark = gate.watermark
         contest.race(self.course, arrivals, arrivals.begin.copy())
+        self._rows_peak = max(self._rows_peak, self.rows)
 
     # --- a review -------------------------------------------------------------------------
 
@@ -135,14 +139,17 @@ class Race:
         """The policy from now on."""
         last, self._last = self._last, now
         found = rounded(self.course.contenders.found).tolist()
-        gained = [new - old for new, old in zip(found, self._before or found, strict=True)]
-        self._before = found
+        before, self._before = self._before, found
         self._learn_ages()
-        self._waits -= 1
-        self._since += 1
-        if self._waits < 0 and now.shed > last.shed:
-            self._blocks = [*self._blocks, [now.results - last.results, *gained]][-MOST:]
-            self._decide()
+        if last is None:
+            self._begun, self._blind_until = now.time, now.time + FILLING
+            return self.policy
+        gained = [new - old for new, old in zip(found, before, strict=True)]
+        if last.time >= self._blind_until and now.shed > last.shed:
+            self._blocks.append([now.time, now.results - last.results, *gained])
+            self._blocks = [block for block in self._blocks if block[0] > now.time - MOST]
+            if len(self._blocks) >= LEAST:
+                self._decide(now.time)
         return self.policy
 
     def _learn_ages(self) -> None:
@@ -157,40 +164,37 @@ class Race:
                 ahead = np.cumsum(curve[age:]) / np.arange(1, AGES - age + 1)
                 self.course.worths[stream, age] = ahead.max()
 
-    def _decide(self) -> None:
+    def _decide(self, time: float) -> None:
         blocks = np.array(self._blocks)
+        last = max(LEAST, int((blocks[:, 0] > time - LAST).sum()))
         if self.policy == VALUE:
-            self._judge_value(blocks)
+            self._judge_value(blocks[:, 1:], last, time)
         else:
-            self._judge_contenders(blocks)
+            self._judge_contender(blocks[:, 1:], last, time)
 
-    def _judge_value(self, blocks: NDArray[np.float64]) -> None:
+    def _judge_value(self, blocks: NDArray[np.float64], last: int, time: float) -> None:
         """VALUE is in force: is a contender clearly ahead of it?"""
-        if len(blocks) < (AGAIN if self._was_tried else LEAST):
-            return
-        best = self._clear_leader(blocks, float(self.course.head[0].rate) * blocks[:, 0])
+        known = time - self._since > SETTLING + (AGAIN if self._was_tried else LAST)
+        best = self._clear_leader(blocks, last, time) if known else None
         if best is not None:
             name, behind = best
-            least = SHORTEST if not self._was_tried else 2 * self._pause
-            trial = (SETTLING + AGAIN) * behind / LOOK
-            self._pause = int(min(LONGEST, max(least, trial)))
+            least = 2.0 * self._pause if self._was_tried else SHORTEST
+            self._pause = min(LONGEST, max(least, (SETTLING + AGAIN) * behind / LOOK))
             self._was_tried = True
-            self._switch(name)
-        elif len(blocks) >= LEAST:
+            self._switch(name, time)
+        elif time - self._since > MOST:
             self._was_tried = False
 
-    def _judge_contenders(self, blocks: NDArray[np.float64]) -> None:
+    def _judge_contender(self, blocks: NDArray[np.float64], last: int, time: float) -> None:
         """A contender is in force: is it time to try VALUE again?"""
-        if len(blocks) < LEAST:
-            return
         own = 1 + self.names.index(self.policy)
         ours = float(self.course.head[0].rate) * blocks[:, 0]
         self._bias[self.policy] = believed(lead(blocks[:, own], ours))
-        if self._has_changed(blocks[-LEAST:], own):
-            self._pause = SHORTEST // 2
-            self._switch(VALUE)
-        elif self._since >= self._pause:
-            self._switch(VALUE)
+        if self._has_changed(blocks[-last:], own) or _has_jumped(blocks[:, 0]):
+            self._pause = SHORTEST / 2.0
+            self._switch(VALUE, time)
+        elif time - self._since >= self._pause:
+            self._switch(VALUE, time)
 
     def _has_changed(self, blocks: NDArray[np.float64], own: int) -> bool:
         """Is the stream another one? Then contenders stand to each other as they did not before,
@@ -204,32 +208,38 @@ class Race:
         )
 
     def _clear_leader(
-        self, blocks: NDArray[np.float64], ours: NDArray[np.float64]
+        self, blocks: NDArray[np.float64], last: int, time: float
     ) -> tuple[str, float] | None:
-        """Who is clearly ahead of VALUE, in all blocks and in the last ones."""
+        """Who is clearly ahead of VALUE: surely in the last blocks, or in all and in the last ones
+        when VALUE had the time to learn."""
         found: dict[str, float] = {}
+        ours = float(self.course.head[0].rate) * blocks[:, 0]
         for at, name in enumerate(self.names, 1):
             bias = self._bias.get(name, 0.0)
-            its = lead(blocks[:, at], ours)
-            last = lead(blocks[-LEAST:, at], ours[-LEAST:])
+            its, late = lead(blocks[:, at], ours), lead(blocks[-last:, at], ours[-last:])
+            is_sure = late.ahead - bias > MARGIN + SURE * late.error
             is_clear = its.ahead - bias > MARGIN + SIGMAS * its.error
-            is_sure = last.ahead - bias > MARGIN + SURE * last.error
-            if is_sure or (is_clear and last.ahead - bias > MARGIN):
-                found[name] = last.ahead - bias
+            has_learned = time - self._begun > LEARNING
+            if is_sure or (has_learned and is_clear and late.ahead - bias > MARGIN):
+                found[name] = late.ahead - bias
         best = max(found, key=lambda name: found[name], default=None)
         return None if best is None else (best, found[best])
 
-    def _switch(self, policy: str) -> None:
+    def _switch(self, policy: str, time: float) -> None:
         self.policy = policy
         self.switches += 1
-        self._since, self._waits, self._blocks, self._profile = 0, SETTLING, [], []
+        self._since, self._blind_until = time, time + SETTLING
+        self._blocks, self._profile = [], []
 
     # --- reading --------------------------------------------------------------------------
+
+    def most_held(self, own: int) -> int:
+        """The most tuples that join and race ever held, of which the join `own` since it began."""
+        return max(self._before_race, own + self._rows_peak)
 
     def stats(self) -> dict[str, int | float]:
         """What the race holds, and what came of it."""
         rows = self.rows
-        self._rows_peak = max(self._rows_peak, rows)
         return {
             "race_rows": rows,
             "race_rows_peak": self._rows_peak,
@@ -250,16 +260,26 @@ class Race:
 
     def numbers(self) -> dict[str, Any]:
         """All that it remembers besides its arrays."""
-        return {name: getattr(self, name) for name in _PLAIN} | {"last": list(self._last)}
+        return {name: getattr(self, name) for name in _PLAIN} | {
+            "last": None if self._last is None else list(self._last)
+        }
 
     def take(self, numbers: Mapping[str, Any]) -> None:
         """Go on with what a snapshot held."""
         for name in _PLAIN:
             setattr(self, name, numbers[name])
-        self._last = Standing(*numbers["last"])
+        last = numbers["last"]
+        self._last = None if last is None else Standing(*last)
 
 
 _PLAIN = (
-    "policy", "switches", "_rows_peak", "_blocks", "_before", "_waits", "_since", "_bias",
-    "_pause", "_was_tried", "_profile",
+    "policy", "switches", "_rows_peak", "_before_race", "_blocks", "_before", "_since",
+    "_begun", "_blind_until", "_bias", "_pause", "_was_tried", "_profile",
 )  # fmt: skip
+
+
+def _has_jumped(results: NDArray[np.float64]) -> bool:
+    """Are the last two blocks far from what there was before, or the last one very far?"""
+    before = float(np.median(results[:-2]))
+    far = np.abs(np.log((results[-2:] + 1.0) / (before + 1.0)))
+    return bool((far > JUMP).all() or far[-1] > 2.0 * JUMP)

@@ -54,6 +54,8 @@ COURSE = np.dtype(
         ("weighed", np.int64),  # do results have an importance?
         ("combine", np.int64),
         ("planned", np.int64),  # split="auto": streams are compared by results per time
+        ("until_plan", np.int64),  # tuples until the next plan, as in `shed.split`
+        ("instant", np.int64),  # the clock at the last tuple
     ]
 )
 
@@ -62,6 +64,7 @@ STREAM = np.dtype(
         ("window", np.int64),
         ("account", np.int64),
         ("arrived", np.float64),  # tuples, old ones for less
+        ("precedence", np.int64),
         ("scale", np.float64),  # of DGL
     ]
 )
@@ -69,6 +72,7 @@ STREAM = np.dtype(
 # The policies that can be raced, by name.
 KINDS = {
     "prob": shed_records.PROB,
+    "output": shed_records.OUTPUT,
     "dgl": shed_records.CUMULATIVE,
     "dimpprob": shed_records.DIMPPROB,
     "simp": shed_records.SIMP,
@@ -89,6 +93,7 @@ class Course(NamedTuple):
     tokens: Any  # [place]
     buckets: NDArray[np.int16]  # [bucket]: the first of its tokens
     counts: NDArray[np.float32]  # [stream, row, cell]: tuples of keys, faded as in a sketch
+    earned: NDArray[np.float32]  # [row, cell]: results of keys, for OUTPUT
     phases: NDArray[np.float32]  # [stream, cell]: when the next tuple becomes a token
     trials: NDArray[np.float64]  # [stream, age]: time that random tokens spent there, faded
     hits: NDArray[np.float64]  # [stream, age]: results that they had there
@@ -107,6 +112,7 @@ def empty(names: tuple[str, ...], streams: int, room: int) -> Course:
         tokens=records(TOKEN, room),
         buckets=np.full(BUCKETS, NOBODY, np.int16),
         counts=np.zeros((streams, 2, CELLS), np.float32),
+        earned=np.zeros((2, CELLS), np.float32),
         phases=np.zeros((streams, CELLS), np.float32),
         trials=np.zeros((streams, AGES)),
         hits=np.zeros((streams, AGES)),

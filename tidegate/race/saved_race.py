@@ -17,9 +17,9 @@ from tidegate.race.race_records import NOBODY
 from tidegate.spec import TidegateError
 
 _NUMBERS = b"numbers"
-_HEAD = ("order", "clock", "watermark", "faded")
-_STREAMS = ("arrived", "scale")
-_WHOLE = ("counts", "phases", "trials", "hits", "worths", "buckets")
+_HEAD = ("order", "clock", "watermark", "faded", "until_plan", "instant")
+_STREAMS = ("arrived", "precedence", "scale")
+_WHOLE = ("counts", "earned", "phases", "trials", "hits", "worths", "buckets")
 
 
 def _arrays(race: Race) -> dict[str, Any]:
