@@ -11,7 +11,8 @@ Law: each row has what was measured as `ours` and what it should be as `theirs`.
   ratios, which have a small bias: their rows compare it with the standard deviation of an estimate.
 - **cover**: of the 95 % intervals that are known, the share that holds the truth, of all results,
   of three groups, and of each of 30 keys, most of which are small. An interval is known or not by
-  the sample itself; where fewer than half of the samples know it, such groups are taken together.
+  the sample itself; where fewer than nine of ten samples know it, they hold more often than that,
+  since the sample cannot know that it is one of few, and such groups are taken together.
 - **uniform**: chi-square numbers of how often each result is included, and how often pairs of
   results are, divided by their degrees of freedom; and the same of `eq-cluster`, which is not
   independent.
@@ -36,13 +37,15 @@ from typing import Any, NamedTuple
 import numpy as np
 
 import tidegate as tg
+from benchmarks.sampling_cover import cover_rows, default_rows
 from benchmarks.sampling_laws import memory_rows, uniform_rows
 from benchmarks.sampling_runs import (
-    AGGREGATES,
-    Answers,
-    Asked,
+    AVERAGE,
+    COUNT,
+    SUM,
     Case,
     Floats,
+    Measured,
     answers_of,
     cases,
     counts_of,
@@ -60,37 +63,6 @@ DEFAULT = {"uniform, default": tg.uniform()}
 SEEDS, QUICK_SEEDS = 2000, 200
 # A setting with |z| above a bound is sampled again, with so many times more seeds.
 AGAIN = ((1.0, 2), (2.0, 8))
-COUNT, SUM, AVERAGE = AGGREGATES
-
-
-class Measured(NamedTuple):
-    case: Case
-    seeds: int
-    answers: dict[Asked, Answers]
-    cpu: float  # seconds
-
-    def estimates(self, aggregate: str) -> tuple[Floats, float]:
-        """Of all results, with the truth."""
-        for asked, answers in self.answers.items():
-            if asked.aggregate == aggregate and asked.by is None:
-                estimates = np.concatenate(answers.estimates)
-                assert len(estimates) == self.seeds  # no sample was empty
-                return estimates, asked.truth
-        raise KeyError(aggregate)
-
-    @property
-    def z(self) -> float:
-        return z_of(*self.estimates(COUNT))
-
-    @property
-    def summary(self) -> str:
-        """One line while others are still measured."""
-        shares = [
-            f"{answers.covered / max(1, answers.known):.3f} of {answers.known}"
-            for asked, answers in self.answers.items()
-            if asked.by != "k"
-        ]
-        return f"{self.case.label}, z {self.z:+.2f}, covered {', '.join(shares)}"
 
 
 class Repeated(NamedTuple):
@@ -210,84 +182,3 @@ def repeated_rows(found: list[Repeated]) -> list[Row]:
             label = f"bias again: {case.label}, {len(counts)} seeds (z {z_of(counts, truth):+.2f})"
             rows.append(compared(label, float(counts.mean()), truth, "rows"))
     return rows
-
-
-# --- coverage ----------------------------------------------------------------------------
-
-
-class Covered(NamedTuple):
-    """What came of the intervals of a question."""
-
-    case: Case
-    asked: Asked
-    samples: int
-    known: int
-    covered: int
-
-    @property
-    def often(self) -> bool:
-        """Is it known in half of the samples or more?"""
-        return 2 * self.known >= self.samples
-
-    @property
-    def row(self) -> Row:
-        known = f"{self.known / self.samples:.0%} known"
-        name = f"cover: {self.case.label}, {self.asked.label} ({known})"
-        return compared(name, self.covered / max(1, self.known), 0.95, "share")
-
-
-def every_cover(found: list[Measured]) -> list[Covered]:
-    return [
-        Covered(each.case, asked, each.seeds, answers.known, answers.covered)
-        for each in found
-        for asked, answers in each.answers.items()
-        if answers.known
-    ]
-
-
-def default_rows(found: list[Measured]) -> list[Row]:
-    """Intervals where the default margin misses results; unknown where that shows."""
-    every = every_cover(found)
-    title = f"cover: all of {len(every)} of the default margin"
-    return [*(each.row for each in every), compared(title, _pooled(every), 0.95, "share")]
-
-
-def cover_rows(found: list[Measured]) -> list[Row]:
-    every = every_cover(found)
-    rows = [each.row for each in every if each.asked.by != "k"]
-    for name in POLICIES:
-        for aggregate in AGGREGATES:
-            of_keys = [
-                each
-                for each in every
-                if (each.case.name, each.asked.by, each.asked.aggregate) == (name, "k", aggregate)
-            ]
-            for often, where in ((True, "half of the samples"), (False, "fewer")):
-                chosen = [each for each in of_keys if each.often == often]
-                title = f"cover: {name}, {aggregate}, {len(chosen)} keys known in {where}"
-                if chosen:
-                    rows.append(compared(title, _pooled(chosen), 0.95, "share"))
-    often = [each for each in every if each.often]
-    shares = [each.covered / each.known for each in often]
-    inside = float(np.mean([0.93 <= share <= 0.97 for share in shares]))
-    wrong = max((each.known - each.covered) / each.samples for each in every)
-    where = f"of {len(often)} that half of the samples know"
-    return [
-        *rows,
-        compared(f"cover: least {where}", min(shares), 0.93, "share"),
-        compared(f"cover: greatest {where}", max(shares), 0.97, "share"),
-        compared(f"cover: from 93 to 97 %, {where}", inside, 1.0, "share"),
-        compared(f"cover: all {where}", _pooled(often), 0.95, "share"),
-        compared(
-            f"cover: all of {len(every) - len(often)} that fewer know",
-            _pooled([each for each in every if not each.often]),
-            0.95,
-            "share",
-        ),
-        compared("cover: samples with a wrong interval, at most", wrong, 0.05, "share"),
-    ]
-
-
-def _pooled(chosen: list[Covered]) -> float:
-    """The share of all their known intervals that hold the truth."""
-    return sum(each.covered for each in chosen) / max(1, sum(each.known for each in chosen))

@@ -30,6 +30,7 @@ KEYS, GROUPS = 30, 3
 OTHER = int(os.environ.get("STREAMS", "0"))
 COLUMNS = ["g", "k", "x", "x_b", "_weight"]
 AGGREGATES = ("count(*)", "sum(x)", "avg(x_b)")  # the last of another stream than the second
+COUNT, SUM, AVERAGE = AGGREGATES
 TOGETHER = 100  # samples that are estimated in one call, grouped by seed
 
 Floats = NDArray[np.float64]
@@ -203,6 +204,36 @@ def z_of(estimates: Floats, truth: float) -> float:
     """How many standard errors of their mean estimates are off."""
     error = float(np.std(estimates)) / math.sqrt(len(estimates))
     return (float(np.mean(estimates)) - truth) / error
+
+
+class Measured(NamedTuple):
+    case: Case
+    seeds: int
+    answers: dict[Asked, Answers]
+    cpu: float  # seconds
+
+    def estimates(self, aggregate: str) -> tuple[Floats, float]:
+        """Of all results, with the truth."""
+        for asked, answers in self.answers.items():
+            if asked.aggregate == aggregate and asked.by is None:
+                estimates = np.concatenate(answers.estimates)
+                assert len(estimates) == self.seeds  # no sample was empty
+                return estimates, asked.truth
+        raise KeyError(aggregate)
+
+    @property
+    def z(self) -> float:
+        return z_of(*self.estimates(COUNT))
+
+    @property
+    def summary(self) -> str:
+        """One line while others are still measured."""
+        shares = [
+            f"{answers.covered / max(1, answers.known):.3f} of {answers.known}"
+            for asked, answers in self.answers.items()
+            if asked.by != "k"
+        ]
+        return f"{self.case.label}, z {self.z:+.2f}, covered {', '.join(shares)}"
 
 
 def cases(policies: dict[str, Any]) -> list[Case]:
