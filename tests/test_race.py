@@ -7,6 +7,7 @@ no row. Where there is no race, `auto` is VALUE row for row.
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,7 @@ import pytest
 from naive_race import NaiveRace
 
 import tidegate as tg
+from tidegate.offline.repair import repair
 from tidegate.race import race as races
 from tidegate.race.race import Race, may_race, names_of
 from tidegate.race.verdict import believed, lead
@@ -219,3 +221,19 @@ def test_resize_and_damage() -> None:
     restored = tg.JoinEngine.restore(engine.snapshot())
     assert restored.policy == engine.policy
     assert restored.stats()["memory_rows"] == engine.stats()["memory_rows"]
+
+
+@pytest.mark.usefixtures("restless")
+def test_a_ledger_and_a_sentinel_follow(tmp_path: Path) -> None:
+    """What is shed for the room of the race, and by each policy, is repaired."""
+    tables = stream(9)
+    engine = tg.JoinEngine(spec_of(sentinel=0.05, memory=1000), ledger=tmp_path)
+    found = sum(engine.push(push).num_rows for push in cut(tables, 900))
+    engine.write_ledger()
+    stats = engine.stats()
+    assert stats["race_switches"] >= 2
+    assert stats["memory_rows_peak"] <= 1000
+    exact = tg.join(tables, spec_of(memory=None)).stats["rows_out"]
+    repaired = sum(table.num_rows for table in repair(tmp_path).results())
+    assert 0 < found < found + repaired == exact
+    assert stats["recall"] == pytest.approx(found / exact, abs=0.15)
