@@ -31,6 +31,9 @@ def sample(seed: int = 3) -> pa.Table:
     table = sample_of(
         whole_of(600, seed=21, groups=3), "pps-cluster", 0.2, np.random.default_rng(seed)
     )
+    # A group of certain rows: those beside it show that others were lost.
+    certain = {"group": [9] * 4, "x": [1.0] * 4, "_weight": [1.0] * 4}
+    table = pa.concat_tables([table, pa.table(certain, table.schema)])
     moments = (EPOCH + np.arange(table.num_rows) % 300) * SECOND
     return table.append_column("ts", pa.array(moments, pa.timestamp("us", "UTC")))
 
@@ -66,6 +69,9 @@ def test_batches_are_estimated_as_tables_are(spark: SparkSession) -> None:
         same(found, tg.estimate(table, aggregate, by="group"), ["group"])
     (row,) = tg.estimate(frame, "avg(x)").collect()
     same([row], tg.estimate(table, "avg(x)"), [])
+    for weight in ("double(0.5)", "IF(group = 0, NULL, _weight)", "double('NaN')"):
+        with pytest.raises(Exception, match="values that are no weights"):
+            tg.estimate(frame.selectExpr(f"{weight} AS _weight"), "count(*)").collect()
     three = three_streams()
     frame3 = spark.createDataFrame(three.to_pandas())
     for aggregate in ("count(*)", "avg(x)"):
@@ -110,6 +116,9 @@ def test_a_stream_needs_stretches_of_time(feed: Feed) -> None:
         tg.estimate(twice, "count(*)", every="1 minute", time=["ts", "at"])
     with pytest.raises(tg.TidegateError, match="needs numbers"):
         tg.estimate(stream, "sum(ts)", every="1 minute", time="ts")
+    maps = stream.selectExpr("*", "map(1, x) AS m")
+    with pytest.raises(tg.TidegateError, match="cannot be grouped by column 'm'"):
+        tg.estimate(maps, "count(*)", by="m", every="1 minute", time="ts")
 
 
 def streams(rows: int = 400) -> dict[str, pa.Table]:

@@ -12,7 +12,15 @@ from typing import Any
 
 from tidegate.sample import sums, tags
 from tidegate.sample.aggregate import COUNT, Aggregate
-from tidegate.sample.asked import START, WEIGHT, check_columns, no_such_times, not_a_number
+from tidegate.sample.asked import (
+    NO_WEIGHTS,
+    START,
+    WEIGHT,
+    check_columns,
+    no_such_times,
+    not_a_group,
+    not_a_number,
+)
 from tidegate.sample.estimates import EXACT, UNKNOWN, name_of
 from tidegate.sample.intervals import Arithmetic
 from tidegate.spec import TidegateError
@@ -20,8 +28,9 @@ from tidegate.spec.units import Window
 
 _NUMBERS = ("tinyint", "smallint", "int", "bigint", "float", "double", "decimal", "boolean")
 _PART, _TAG, _STRETCH = "_tidegate_part_", "_tidegate_tag", "_tidegate_stretch"
-_ENTRY, _BITS = "_tidegate_entry", "_tidegate_bits"
-_STEP = "_tidegate_step_"
+_ENTRY, _BITS, _CHECKED = "_tidegate_entry", "_tidegate_bits", "_tidegate_weight"
+_STEP, _ALL = "_tidegate_step_", "_tidegate_all_"  # of values kept; of sums over all groups
+_TOGETHER = ("rows", "certain", "untagged")
 
 
 def estimate_frame(
@@ -36,7 +45,7 @@ def estimate_frame(
     from pyspark.sql import functions as f
 
     _check(frame, wanted, groups, stretch, times)
-    weight = f.col(_quoted(WEIGHT))
+    weight = _checked(f.col(_quoted(WEIGHT)))
     number = f.lit(1.0) if wanted.column is None else f.col(_quoted(wanted.column)).cast("double")
     is_counted = f.lit(True) if wanted.column is None else f.col(_quoted(wanted.column)).isNotNull()
     if wanted.function == COUNT:
@@ -46,11 +55,12 @@ def estimate_frame(
     keys = [f.col(_quoted(name)) for name in groups]
     if stretch is not None:
         keys.append(_stretch_of(frame, stretch, times))
-    parts = sums.row_parts(weight, number, _exploded(), _where)
+    parts = sums.row_parts(f.col(_CHECKED), number, _exploded(), _where)
     by_cluster = (
         frame.where(is_counted)
-        .withColumn(_BITS, _bits(weight))
-        .withColumn(_ENTRY, f.explode(_entries(weight, f.col(_BITS))))
+        .withColumn(_CHECKED, weight)
+        .withColumn(_BITS, _bits(f.col(_CHECKED)))
+        .withColumn(_ENTRY, f.explode(_entries(f.col(_CHECKED), f.col(_BITS))))
         .groupBy(*keys, f.col(f"{_ENTRY}.key").alias(_TAG))
         .agg(*[f.sum(p).alias(_PART + name) for name, p in zip(sums.PARTS, parts, strict=True)])
     )
@@ -62,7 +72,9 @@ def estimate_frame(
     total = by_cluster.groupBy(*again).agg(
         *[f.sum(term).alias(_PART + name) for name, term in terms.items()]
     )
-    return _answer(total, wanted, groups, stretch, level, frame.isStreaming)
+    if stretch is not None or groups:
+        total = _beside(total, groups, stretch if frame.isStreaming else None)
+    return _answer(total, wanted, groups, stretch, level)
 
 
 def _quoted(name: str) -> str:
@@ -83,6 +95,9 @@ def _check(
             f"column {WEIGHT!r} has type {kinds[WEIGHT]}; keep it a double as the join made it, "
             "because its last digits say which rows were sampled together"
         )
+    for name in groups:
+        if kinds[name].startswith("map<"):  # which Spark cannot compare
+            raise not_a_group(name, kinds[name])
     if wanted.function != COUNT and wanted.column is not None:
         kind = kinds[wanted.column]
         if kind.partition("(")[0] not in _NUMBERS:
@@ -97,6 +112,14 @@ def _check(
             "on a stream every is a duration and time is one column that has a watermark; give "
             "window_join result_time='result_time' and estimate time='result_time'"
         )
+
+
+def _checked(weight: Any) -> Any:
+    """The query fails at a row whose weight is none."""
+    from pyspark.sql import functions as f
+
+    is_one = (weight >= 1.0) & (weight < f.lit(float("inf")))  # NaN is above it, for Spark
+    return f.when(is_one, weight).otherwise(f.raise_error(f.lit(NO_WEIGHTS)).cast("double"))
 
 
 def _bits(weight: Any) -> Any:
@@ -184,22 +207,37 @@ class _Steps:
         return f.col(name)
 
 
-def _answer(
-    total: Any,
-    wanted: Aggregate,
-    groups: Sequence[str],
-    stretch: Window | None,
-    level: float,
-    is_stream: bool,
-) -> Any:
+def _beside(total: Any, groups: Sequence[str], stretch: Window | None) -> Any:
+    """What all groups know together, beside each: of a table, or of a stretch of a stream."""
     from pyspark.sql import Window as Over
     from pyspark.sql import functions as f
 
+    if stretch is None:
+        everything = Over.partitionBy(f.lit(0))
+        sums_of = {name: f.sum(_PART + name).over(everything) for name in _TOGETHER}
+        return total.withColumns({_ALL + name: added for name, added in sums_of.items()})
+    if not groups:
+        return total
+    # A third aggregation, since a stream has no other place where groups meet.
+    kept = [*map(_quoted, groups), *(_PART + name for name in sums.TOTALS)]
+    together = total.groupBy(_stretch_again(stretch)).agg(
+        *[f.sum(_PART + name).alias(_ALL + name) for name in _TOGETHER],
+        f.collect_list(f.struct(*kept)).alias(_ENTRY),
+    )
+    return together.withColumn(_ENTRY, f.explode(_ENTRY)).select("*", f"{_ENTRY}.*").drop(_ENTRY)
+
+
+def _answer(
+    total: Any, wanted: Aggregate, groups: Sequence[str], stretch: Window | None, level: float
+) -> Any:
+    from pyspark.sql import functions as f
+
     columns = {name: f.coalesce(f.col(_PART + name), f.lit(0.0)) for name in sums.TOTALS}
-    lacking = columns["rows"] - columns["certain"]
-    if groups and not is_stream:  # a stream has no place to look at groups side by side
-        beside = f.lit(0) if stretch is None else f.col(_STRETCH)
-        lacking = f.sum(lacking).over(Over.partitionBy(beside))
+    known = {
+        name: f.col(_ALL + name) if _ALL + name in total.columns else columns[name]
+        for name in _TOGETHER
+    }
+    lacking, columns["untagged"] = known["rows"] - known["certain"], known["untagged"]
     steps = _Steps(total)
     arithmetic = Arithmetic(_where, f.sqrt, f.exp, steps.keep)
     found = sums.finish(wanted.function, columns, level, arithmetic, lacking)
