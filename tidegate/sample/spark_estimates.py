@@ -2,7 +2,8 @@
 
 Law: the sums of `sample.sums`, computed by Spark's expressions; no Python worker touches a row. The
 first level adds up the rows of a sampled tuple, the second those tuples. On a stream both levels
-are aggregations over a stretch of time that Spark's watermark closes, so the output mode is append.
+are aggregations over a stretch of time that Spark's watermark closes, so the output mode is append;
+with groups a third level puts them side by side.
 """
 
 from __future__ import annotations
