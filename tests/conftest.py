@@ -6,6 +6,7 @@ itself instead of from chance; `pytest --hypothesis-profile=explore` looks for n
 
 from __future__ import annotations
 
+import gc
 import os
 
 import pytest
@@ -50,3 +51,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if "session" in getattr(item, "fixturenames", ()):
             item.add_marker(pytest.mark.spark)
+
+
+def pytest_collection_finish() -> None:
+    """What collecting made stays to the end: the garbage collector need not look at it again."""
+    gc.freeze()
