@@ -18,6 +18,7 @@ FADE = 0.8  # what is left of old evidence
 LEVELS, WAITS, AGES = 24, 10, 20
 POWERS = (-2.0, -1.0, -0.5, 0.0, 0.25, 0.5, 0.75, 1.0)
 CAUTION, ENOUGH = 4.0, 8.0  # hits
+HOLD = 0.1  # more is a tuple worth at the end of its life, as long as nothing is known
 NEVER = None
 
 
@@ -267,9 +268,14 @@ class Rates:
         self.old_hits: list[dict[int, float]] = [defaultdict(float) for _ in range(3)]
         # Waits since a key came on the own stream, then those since it came on the opposite one.
         self.factors = [[0.0] * LEVELS, [1.0] * AGES, [1.0] * WAITS * 2]
-        self.believed = [[0.0] * LEVELS, [1.0] * AGES, [1.0] * WAITS * 2]
-        self.wait_worth = [1.0] * WAITS * 2
-        self.waits_expected = [0.0] * WAITS * 2
+        self.believed = [[1.0] * LEVELS, [1.0] * AGES, [1.0] * WAITS * 2]
+        self.ahead = [
+            [1.0 + HOLD * age / AGES for age in range(AGES + 1)] for _ in range(2 * WAITS)
+        ]
+        self.renewed: dict[int, int] = defaultdict(int)  # by wait: own arrivals of its key
+        self.lived = [0, 0]  # trials, and how long they took
+        self.life = self.unit = 1  # the window, in which units times are kept, and the window
+        self.share = 1.0  # as a part of the longest
         self.weight = 0.0  # arrivals of the stream, faded
         self.known = False
         self.clump_hits = self.clump_squares = self.run = 0.0
@@ -325,6 +331,10 @@ class Rates:
     def fade(self) -> None:
         self.weight *= FADE
         keep = FADE if self.clump_hits >= 1000.0 else 1.0
+        if keep < 1.0:
+            self.lived = [number * 4 // 5 for number in self.lived]
+            for wait in self.renewed:
+                self.renewed[wait] = self.renewed[wait] * 4 // 5
         self.clump_hits *= keep
         self.clump_squares *= keep
         for feature in range(3):
@@ -362,16 +372,14 @@ class Rates:
                 (hit + 1.0) / (trials + 1.0 / mean)
                 for hit, trials in zip(hits, expected, strict=True)
             ]
-        clump = self.clump_squares / self.clump_hits if self.clump_hits > 0 else 1.0
+        clump = math.sqrt(self.clump_squares / self.clump_hits) if self.clump_hits > 0 else 1.0
         # Each is judged against what is believed of those before; the level comes last.
-        self.waits_expected = self.expected(WAIT, cells)
-        self.judge_factor(WAIT, self.waits_expected, clump)
-        for wait in range(2 * WAITS):
-            self.wait_worth[wait] = self.best_ahead(wait)
+        self.judge_factor(WAIT, self.expected(WAIT, cells), clump)
         expected = self.expected(AGE, cells, believed=(WAIT,))
         self.known = self.judge_factor(AGE, expected, clump) >= ENOUGH * clump
         expected = self.expected(LEVEL, cells, believed=(AGE, WAIT))
-        self.judge_level(expected, clump, opposite_weight)
+        is_known = self.judge_level(expected, clump, opposite_weight)
+        self.look_ahead(cells, is_known)
 
     def expected(
         self, feature: int, cells: list[tuple[Cell, float]], believed: Sequence[int] = ()
@@ -390,11 +398,12 @@ class Rates:
         hits = added([self.hits_at(feature, place) for place in range(len(expected))])
         return hits / added(expected) if hits > 0 and added(expected) > 0 else 1.0
 
-    def judge_level(self, trials: list[float], clump: float, opposite_weight: float) -> None:
-        """Shrunk towards the power of the count that explains the hits best."""
+    def judge_level(self, trials: list[float], clump: float, opposite_weight: float) -> bool:
+        """Shrunk towards the power of the count that explains the hits best, the less willingly
+        the further it is from 1; was enough seen?"""
         hits = [self.hits_at(LEVEL, level) for level in range(LEVELS)]
         total = added(hits)
-        power, scale, best = 1.0, 1.0 / max(1.0, opposite_weight), -math.inf
+        power, scale, best = 0.0, 1.0 / max(1.0, opposite_weight), -math.inf
         if total < ENOUGH * clump:
             promised = added([t * (typical(level) + 0.5) * scale for level, t in enumerate(trials)])
             scale *= min(1.0, (total + CAUTION * clump) / (promised + CAUTION * clump))
@@ -402,7 +411,7 @@ class Rates:
             plain = [(typical(level) + 0.5) ** candidate for level in range(LEVELS)]
             sum_expected = added([t * p for t, p in zip(trials, plain, strict=True)])
             fit = added([hit * math.log(p) for hit, p in zip(hits, plain, strict=True)])
-            fit -= total * math.log(sum_expected)
+            fit = (fit - total * math.log(sum_expected)) / clump - 2.0 * abs(1.0 - candidate)
             if fit > best:
                 power, scale, best = candidate, total / sum_expected, fit
         plain = [scale * (typical(level) + 0.5) ** power for level in range(LEVELS)]
@@ -412,6 +421,7 @@ class Rates:
             p * (1.0 + trust * ((hit + CAUTION * clump) / (e + CAUTION * clump) - 1.0))
             for p, hit, e in zip(plain, hits, expected, strict=True)
         ]
+        return total >= ENOUGH * clump
 
     def judge_factor(self, feature: int, expected: list[float], clump: float) -> float:
         """Shrunk towards 1; returns the hits expected where the fewest are."""
@@ -439,23 +449,105 @@ class Rates:
                 hits = self.hits_at(feature, place)
                 seen += 1.0
                 surprise += (hits - e) ** 2 / (e + CAUTION * clump) / clump
-        by_chance = seen + 2.0 * math.sqrt(2.0 * seen)  # and two standard deviations
+        by_chance = seen + math.sqrt(2.0 * seen)  # and a standard deviation
         return max(0.0, 1.0 - by_chance / surprise) if surprise > 0.0 else 0.0
 
-    def best_ahead(self, wait: int) -> float:
-        """The best mean of the waits' factor from a wait up to a later one, by their lengths, as
-        far as waits were seen."""
-        first = wait // WAITS * WAITS
-        its = range(first, first + WAITS)
-        hardly = 0.005 * added([self.waits_expected[place] for place in its])
-        seen = [place for place in its if self.waits_expected[place] > hardly]
-        total = length = best = 0.0
-        for later in range(wait, max([wait, *seen]) + 1):
-            width = 2.0 ** max(0, later - first - 1)
-            total += width * self.believed[WAIT][later]
-            length += width
-            best = max(best, total / length)
-        return best
+    # --- what lies ahead ------------------------------------------------------------------
+
+    def look_ahead(self, cells: list[tuple[Cell, float]], is_known: bool) -> None:
+        """The best mean of age x wait from each pair on, once as if keys did not come again and
+        once as if a tuple whose key comes moved on to a new wait; the better one counts."""
+        renews = any(factor != 1.0 for factor in self.believed[WAIT])
+        per_trial = self.own_per_trial(cells)
+        stay = [(0.0, 0.0), (0.0, 0.0)]  # by side, what a new wait brings and how long
+        for _ in range(3 if renews else 0):
+            for side in range(2):
+                stay[side] = self.best_mean(side * WAITS, None, per_trial, stay)
+        for place in range(2 * WAITS):
+            for age in range(AGES + 1):
+                at = min(AGES - 0.5, float(age)) / AGES
+                best = mean_of(self.best_mean(place, at, None, stay))
+                if renews:
+                    best = max(best, mean_of(self.best_mean(place, at, per_trial, stay)))
+                if not is_known:
+                    best *= 1.0 + HOLD * age / AGES
+                self.ahead[place][age] = best
+
+    def own_per_trial(self, cells: list[tuple[Cell, float]]) -> PerTrial:
+        by_wait = [0.0] * WAITS * 2
+        total = hits = 0.0
+        for (level, _, wait), trials in cells:
+            by_wait[wait] += trials
+            total += trials
+            hits += trials * self.believed[LEVEL][level]
+        mean = sum(self.renewed.values()) / max(1.0, total)
+        own = [
+            (self.renewed.get(wait, 0) + 2.0) / (trials + 2.0 / mean) if mean > 0.0 else 0.0
+            for wait, trials in enumerate(by_wait)
+        ]
+        trials, time = self.lived
+        in_window = trials * float(self.life // self.unit) / time if time > 0 else 0.0
+        return PerTrial(hits / max(1.0, total), own, in_window)
+
+    def best_mean(
+        self,
+        place: int,
+        at: float | None,
+        per_trial: PerTrial | None,
+        stay: list[tuple[float, float]],
+    ) -> tuple[float, float]:
+        """Factors earned and the time that it takes, up to where their ratio is best."""
+        side, wait = place // WAITS, place % WAITS
+        begun = 0.75 * 2.0**wait / 256 if wait > 0 else 0.5 / 256
+        begun = 0.0 if at is None else begun
+        life = 1.0 if at is None else 1.0 - at
+        total = length = spent = best = 0.0
+        alone, best_way = 1.0, (0.0, 0.0)
+        wide = 1.0 / 256 / self.share
+        while length < 0.999999 * life and alone > 0.01:
+            time = min(wide, 1.0 / AGES, life - length)
+            middle = length + 0.5 * time
+            waited = (begun + middle * self.share) * 256
+            its = side * WAITS + sum(waited >= 2.0**end for end in range(WAITS - 1))
+            aged = (
+                1.0 if at is None else self.believed[AGE][min(AGES - 1, int((at + middle) * AGES))]
+            )
+            if per_trial is None:
+                total += time * self.believed[WAIT][its] * aged
+                length += time
+                spent = length
+            else:
+                rate = self.believed[WAIT][its] * aged
+                hits = per_trial.hits * rate * per_trial.in_window * time
+                own = per_trial.own[its] * per_trial.in_window * time
+                gone = (hits + own) / (1.0 + hits + own)
+                total += alone * time * rate / (1.0 + hits + own)
+                spent += alone * (1.0 - 0.5 * gone) * time
+                for to, (brings, lasts) in enumerate(stay):
+                    if lasts > 0.0:
+                        moved = alone * (hits if to == 1 else own) / (1.0 + hits + own)
+                        stays = min(lasts, life - length)
+                        total += moved * brings * stays / lasts * aged
+                        spent += moved * stays
+                alone *= 1.0 - gone
+                length += time
+            if total / spent > best:
+                best, best_way = total / spent, (total, spent)
+            wide *= 1.5
+        return best_way
+
+
+@dataclass
+class PerTrial:
+    """Of the tuples of a stream: hits, and own arrivals by wait, and trials in a window."""
+
+    hits: float
+    own: list[float]
+    in_window: float
+
+
+def mean_of(way: tuple[float, float]) -> float:
+    return way[0] / way[1] if way[1] > 0.0 else 0.0
 
 
 def share_of(end: int, way: tuple[int, int]) -> float:

@@ -200,6 +200,9 @@ class ValueJoin(WatchedJoin):
         while span // self.unit >= 2**25:
             self.unit *= 2
         self.rates = [Rates(span // self.unit) for _ in range(2)]
+        for stream, rates in enumerate(self.rates):
+            rates.life, rates.unit = self.width(stream) * self.monitors[stream].buckets, self.unit
+            rates.share = min(1.0, max(1 / 256, rates.life / span))
         self.every = 1  # one slot in so many is studied
         while int(spec.memory_rows or 0) // self.every > match_rate.STUDIED:
             self.every *= 2
@@ -228,12 +231,19 @@ class ValueJoin(WatchedJoin):
         last, _ = self.keys.moments.get(key, (None, None))
         waited = 0 if last is None else self.short_now - last
         age = self.age_of(arrival)
-        worth *= rates.wait_worth[side * WAITS + rates.wait_of(waited)] * self.stages[stream].at(
-            age
-        )
+        worth *= self.ahead(rates, side * WAITS + rates.wait_of(waited), age)
         if self.spec.importance_columns is not None:
             worth *= self.importances.worth(stream, arrival.importance)
         return worth
+
+    def ahead(self, rates: Rates, place: int, age: int) -> float:
+        """Between what is ahead at the two ages beside this one."""
+        if age > rates.life:
+            return 0.0
+        at = float(age) / rates.life * AGES
+        first = min(AGES - 1, max(0, int(at)))
+        here, later = rates.ahead[place][first : first + 2]
+        return here + min(1.0, at - first) * (later - here)
 
     def age_of(self, arrival: Arrival) -> int:
         """As of the last arrival that was seen."""
@@ -318,7 +328,8 @@ class ValueJoin(WatchedJoin):
             for shadow in self.shadows[lane]:
                 if self.key(shadow.arrival) == key:
                     together = shadow.arrival.time == arrival.time and self.spec.ties == "instant"
-                    self.account_shadow(lane, shadow, lane != stream and not together)
+                    met, is_own = lane != stream and not together, lane == stream
+                    self.account_shadow(lane, shadow, met, is_own)
                     shadow.last, shadow.side = self.short_now, int(lane != stream)
                     if lane != stream:
                         shadow.count = self.keys.of(key, stream)
@@ -350,10 +361,12 @@ class ValueJoin(WatchedJoin):
             seen, count = self.seen_of[1 - stream], self.keys.of(key, 1 - stream)
             ring.append(Shadow(arrival, draw, born, now, short, short, seen, count))
 
-    def account_shadow(self, stream: int, shadow: Shadow, met: bool) -> None:
+    def account_shadow(self, stream: int, shadow: Shadow, met: bool, is_own: bool = False) -> None:
         now, seen = self.short_now, self.seen_of[1 - stream]
         trials, rates = seen - shadow.seen, self.rates[stream]
-        if trials or met:
+        rates.lived[0] += trials
+        rates.lived[1] += (self.now_of[stream] - shadow.aged) // self.unit
+        if trials or met or is_own:
             level = level_of(shadow.count)
             begun = max(0, shadow.since - shadow.last)
             waits = (begun, begun + now - shadow.since)
@@ -362,6 +375,8 @@ class ValueJoin(WatchedJoin):
             age, wait = rates.spread(level, ages, waits, window, trials, shadow.side)
             if met:
                 rates.hit(level, age, wait, seen)
+            elif is_own:
+                rates.renewed[wait] += 1
         shadow.seen, shadow.since, shadow.aged = seen, now, self.now_of[stream]
 
     # --- members, where tuples meet by other predicates ------------------------------------
@@ -412,7 +427,7 @@ class ValueJoin(WatchedJoin):
         if 32 * wasted > len(self.alive):
             self.hurry = min(64, 2 * self.hurry)
         elif 128 * wasted < len(self.alive):
-            self.hurry = max(1, self.hurry // 2)
+            self.hurry = max(16, self.hurry // 2)
         self.refreshed = self.wait_clock
         self.refresh_in = max(learning.SMALLEST_REFRESH, 8 * len(self.alive) // self.hurry)
 
@@ -425,11 +440,7 @@ class ValueJoin(WatchedJoin):
         self.lessons += 1
         for stream, rates in enumerate(self.rates):
             rates.fit(self.rates[1 - stream].weight)
-            buckets = self.monitors[stream].buckets
             self.monitors[stream].known = rates.known
-            self.stages[stream].learn(
-                [rates.believed[1][b * AGES // buckets] for b in range(buckets)]
-            )
         self.importances.fit()
         self.unfitted = 0
 

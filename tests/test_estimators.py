@@ -18,7 +18,15 @@ from naive import output_importance
 from naive_estimates import faded
 from standalone import Standalone
 
-from tidegate.estimators import age_curve, frequency, hashes, importance, match_rate, rare_keys
+from tidegate.estimators import (
+    age_curve,
+    frequency,
+    hashes,
+    importance,
+    match_rate,
+    rare_keys,
+    rate_fit,
+)
 from tidegate.shed import groups, queue
 from tidegate.shed.members import Needs
 from tidegate.shed.members import empty as empty_members
@@ -29,6 +37,7 @@ frequency = Standalone(frequency)
 hashes = Standalone(hashes)
 importance = Standalone(importance)
 match_rate = Standalone(match_rate)
+rate_fit = Standalone(rate_fit)
 rare_keys = Standalone(rare_keys)
 groups = Standalone(groups)
 queue = Standalone(queue)
@@ -218,7 +227,7 @@ def rates_of(
     rates.hits[0, match_rate.WAIT, : len(wait)] = hits.sum(axis=(0, 1))
     rates.clumps[0, :2] = hits.sum()
     for _ in range(100):
-        match_rate.fit(rates)
+        rate_fit.fit(rates)
     return rates
 
 

@@ -23,12 +23,14 @@ from tidegate.windows.lifetime import NOT_CHARGED, NOT_INDEXED, ORDINARY
 
 _MARK = {b"tidegate": b"learned"}
 _RULE = ("first", "begun", "faded", "quiet", "refresh", "until_plan", "instant", "statistics")
-_NEW = {"rule.instant"}  # version 3 was written without it at first; it means nothing for long
+# Version 3 was written without the first at first, version 4 without the others: they mean nothing
+# for long, or are made of what was written (`_with_ahead`).
+_NEW = {"rule.instant", "rates.ahead", "rates.renewed", "rates.lived"}
 # Places of levels and waits were other ones in early versions: these are learned again.
 _RECUT = {
     f"rates.{name}"
     for name in (
-        "trials", "hits", "old_hits", "level", "wait", "level_rate", "wait_rate", "wait_worth"
+        "trials", "hits", "old_hits", "level", "wait", "level_rate", "wait_rate"
     )
 }  # fmt: skip
 _WIDER = {"rates.trials": "<i8"}  # what some had for a type before
@@ -38,7 +40,7 @@ _QUEUE = (
 )  # fmt: skip
 _RATES = (
     "trials", "hits", "old_hits", "level", "age", "wait", "level_rate",
-    "age_rate", "wait_rate", "wait_worth", "weight", "known", "clumps",
+    "age_rate", "wait_rate", "ahead", "renewed", "lived", "weight", "known", "clumps",
     "clock",
 )  # fmt: skip
 _WATCH = ("alive", "lives", "waited", "known")
@@ -167,6 +169,8 @@ def refill(shed: Shed, table: pa.Table, state: State, scale: int) -> Shed:
         if kinds[name] != _WIDER.get(name):
             snapshot_checks.check_part(name, kinds[name], part)
         part[...] = saved[name].reshape(part.shape)
+    if shed.rule[0].kind == VALUE and "rates.ahead" not in saved:
+        _with_ahead(shed, saved)
     line = join_state.alive_slots(state)
     line = line[shed.members.notes.monitor[line] != NOT_CHARGED]
     if shed.rule[0].kind == VALUE and saved_exposure.has_shadows(shed):
@@ -194,6 +198,18 @@ def refill(shed: Shed, table: pa.Table, state: State, scale: int) -> Shed:
     if shed.rule[0].kind == VALUE:
         saved_exposure.check(shed, line)
     return shed_arrays.stand_again(shed, line)
+
+
+def _with_ahead(shed: Shed, saved: dict[str, Any]) -> None:
+    """Early in version 4 waits and ages were looked ahead of one by one, and the ages in stages."""
+    rates, waits = shed.rates, saved["rates.wait_worth"]
+    if waits.size != rates.wait_rate.size or rates.told[1]:
+        return
+    stages = shed.stages.worth.shape[1] - 1
+    ages = rates.ahead.shape[2] - 1
+    at = np.minimum(stages - 1, np.arange(ages + 1) * stages // ages)
+    by_age = shed.stages.worth[:, None, at]
+    rates.ahead[:] = waits.reshape(rates.wait_rate.shape)[:, :, None] * by_age
 
 
 def _sample_again(shed: Shed, saved: dict[str, Any], line: Any) -> None:

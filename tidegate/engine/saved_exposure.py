@@ -112,6 +112,10 @@ def rescale_ages(shed: Shed, stream: int, scale: int) -> None:
     shadow = shed.shadows.shadow
     for name in ("born", "aged"):
         shadow[name][stream] *= scale
+    span = shed.rates.span
+    shift = match_rate.shift_for(int(span[match_rate.SPAN]) // scale)
+    lived = int(shed.rates.lived[stream, match_rate.TIME]) << shift
+    shed.rates.lived[stream, match_rate.TIME] = lived * scale >> int(span[match_rate.SHIFT])
     if len(shed.rates.aged) > 1:
         notes = shed.members.notes
         its = (notes.monitor != NOT_CHARGED) & (notes.stream == stream)

@@ -1,4 +1,4 @@
-"""How often a retained tuple will meet a partner: a product of three measured factors.
+"""How often a retained tuple will meet a partner: what is counted to learn it.
 
 Law: nothing is taken at its word, and nothing is counted twice. Each arrival on a stream is a trial
 for every tuple of the opposite stream that is followed (`shed/shadows`, `shed/exposure`); it is a
@@ -9,13 +9,7 @@ trial is taken as
          x age[how old it is]                                        (a factor around 1)
          x wait[how long its key has not been seen, and on which stream it last was]
 
-Each factor is hits / hits that the two others expect, so what one explains the others leave alone:
-iterative proportional fitting, the maximum likelihood of the product. Where counts predict (a
-skewed stream) the levels differ and the rest comes out flat; where only age matters (a key's count
-grows with its age, but says nothing else) the age curve is steep and the levels come out alike;
-where keys come in bursts it is the wait. So the key's frequency, the age curve and their product
-need no contest: a factor that does not predict is 1. Where a key comes once and never again (an
-order and its delivery) the rate of level 1 comes out as nothing.
+Here is what is counted; `rate_fit` makes the factors of it, `look_ahead` what a tuple is worth.
 
 `python -m benchmarks features` prints what each feature gains offline, and those that gain nothing.
 
@@ -42,21 +36,14 @@ _SINGLE = 8  # counts below this have a level of their own; above, two levels to
 WAITS = 10
 SIDES = 2  # of a wait: the key was last seen on the own stream, or on the opposite one
 MOST_AGES = 40
-_SHORTEST_WAIT = 256  # the first ends at 1/256 of the span, then each is twice as long
+SHORTEST_WAIT = 256  # the first ends at 1/256 of the span, then each is twice as long
 STUDIED = 4096  # tuples from which rates are learned, where a budget holds more, and all monitors
 NOT_STUDIED = -1
 GIVEN_SCALE = 4096.0  # a given share stands on the level of so many times itself
-SWEEPS = 2  # of the fitting, each time; factors are kept, so it goes on from where it was
-POWERS = (-2.0, -1.0, -0.5, 0.0, 0.25, 0.5, 0.75, 1.0)
-_ENOUGH = 8.0  # hits, where they come one by one, to learn from
+HOLD = 0.1  # more, at the end of its life, is a tuple worth of which nothing is known
 _LASTING = 1000.0  # hits; less than that is kept until there is more
-_CAUTION = 4.0  # hits, where they come one by one, that would make a factor 1
-_FEW_WAITS = 8.0  # hits that would make the factor of a wait 1, while it is fitted
-_SIGMAS = 2.0
-_HARDLY = 0.005  # of the hits that are expected of all waits: so long a wait is hardly ever seen
-_SMALLEST_FIT = 64  # tuples between two fits, which cost as much as some hundred
+SMALLEST_FIT = 64  # tuples between two fits, which cost as much as some hundred
 FIRST_HURRY = 16  # see `clock`: to learn quickly at first
-_FITS = 40  # in the weight of all tuples, which in the long run is that of five windows
 
 
 @frame
@@ -72,7 +59,9 @@ class MatchRate(NamedTuple):
     level_rate: NDArray[np.float64]  # the three as they are believed
     age_rate: NDArray[np.float64]
     wait_rate: NDArray[np.float64]
-    wait_worth: NDArray[np.float64]  # [stream, place]: the best mean ahead of it
+    ahead: NDArray[np.float64]  # [stream, place of a wait, age]: see `look_ahead`
+    renewed: NDArray[np.int64]  # [stream, place]: so often its key came on its own stream again
+    lived: NDArray[np.int64]  # [stream]: trials, and how long they took, see TRIALS
     weight: NDArray[np.float64]  # [stream]: arrivals, faded
     known: NDArray[np.int64]  # [stream]: was enough seen of all ages?
     clumps: NDArray[np.float64]  # [stream]: hits, their squares by arrival, the last arrival, its
@@ -88,6 +77,10 @@ class MatchRate(NamedTuple):
     study: NDArray[np.int64]  # one slot in 2 ** [0] is studied; [1]: places for monitors
     expected: NDArray[np.float64]  # scratch, since kernels allocate nothing: by place,
     cells: NDArray[np.int16]  # and the cells with trials
+    life: NDArray[np.int64]  # [stream]: its window, in whole places of the age curve,
+    share: NDArray[np.float64]  # and as a part of the span
+    own_rate: NDArray[np.float64]  # scratch of `look_ahead`, by place,
+    stay: NDArray[np.float64]  # and [side]: what a renewed wait brings, and how long
 
 
 # Moments are kept in 31 bits, in units of at most a 2 ** 24th of the longest window: two of them
@@ -107,6 +100,7 @@ LEVEL, AGE, WAIT = range(3)  # the features of `hits`
 NOW, REFRESHED, UNFITTED, HURRY = range(4)  # of `clock`
 HITS, SQUARES, LAST, RUN = range(4)  # of `clumps`
 SPAN, CLOCK_OF, SHIFT, SHORT_SPAN = range(4)  # of `span`
+TRIALS, TIME = range(2)  # of `lived`; times in short units, in whole numbers, as all evidence
 EVERY, MONITORS = range(2)  # of `study`
 
 
@@ -128,24 +122,38 @@ def empty(
         level=np.zeros((streams, LEVELS), np.float64),
         age=np.ones((streams, max(1, ages)), np.float64),
         wait=np.ones((streams, SIDES * WAITS), np.float64),
-        level_rate=np.zeros((streams, LEVELS), np.float64),
+        level_rate=np.ones((streams, LEVELS), np.float64),
         age_rate=np.ones((streams, max(1, ages)), np.float64),
         wait_rate=np.ones((streams, SIDES * WAITS), np.float64),
-        wait_worth=np.ones((streams, SIDES * WAITS), np.float64),
+        ahead=unknown_ahead(streams, max(1, ages)),
+        renewed=np.zeros((streams, SIDES * WAITS), np.int64),
+        lived=np.zeros((streams, 2), np.int64),
         weight=np.zeros(streams, np.float64),
         known=np.zeros(streams, np.int64),
         clumps=np.zeros((streams, 4), np.float64),
         activity=_never(keys + 1),
         exposed=records(EXPOSED, studied),
         aged=np.zeros(studied if is_counted else 1, np.int64),
-        clock=np.array([0, 0, _SMALLEST_FIT, FIRST_HURRY], np.int64),
+        clock=np.array([0, 0, SMALLEST_FIT, FIRST_HURRY], np.int64),
         span=np.array([1, -1, 0, 1], np.int64),
         least=np.zeros(streams, np.float64),
         told=np.zeros(2, np.int64),
         study=np.array(study, np.int64),
         expected=np.zeros(places, np.float64),
         cells=np.zeros(LEVELS * max(1, ages) * SIDES * WAITS, np.int16),
+        life=np.ones(streams, np.int64),
+        share=np.ones(streams, np.float64),
+        own_rate=np.zeros(SIDES * WAITS, np.float64),
+        stay=np.zeros((SIDES, 2), np.float64),
     )
+
+
+def unknown_ahead(streams: int, ages: int) -> NDArray[np.float64]:
+    """What is ahead before anything is known: hardly more for older tuples, so that the first ones
+    stay. Hits of young tuples are seen early and teach otherwise; whoever waits for late ones would
+    otherwise be replaced before they come."""
+    older = 1.0 + HOLD * np.arange(ages + 1) / ages
+    return np.tile(older, (streams, SIDES * WAITS, 1))
 
 
 def _places_for(slots: int, study: tuple[int, int]) -> int:
@@ -208,7 +216,7 @@ def typical(level):
 def wait_of(elapsed, span):
     """The place of a wait: the first ends at 1/256 of the span, then each is twice as long. Both
     are in short units."""
-    first = max(np.int64(1), span // _SHORTEST_WAIT)
+    first = max(np.int64(1), span // SHORTEST_WAIT)
     place = np.int64(0)
     for ahead in (8, 4, 2, 1):
         if place + ahead < WAITS and elapsed >= first << (place + ahead - 1):
@@ -226,7 +234,7 @@ def of_side(side, wait):
 @part
 def wait_end(place, span):
     """Where a place of waits ends and the next begins."""
-    return max(np.int64(1), span // _SHORTEST_WAIT) << place
+    return max(np.int64(1), span // SHORTEST_WAIT) << place
 
 
 @step
@@ -359,6 +367,27 @@ def hit(rates, stream, level, age, wait, arrival):
     clump[SQUARES] += 2.0 * clump[RUN] - 1.0
 
 
+@step
+def renew(rates, stream, wait):
+    """The key of a tuple that stands in a place of waits came on the tuple's own stream."""
+    rates.renewed[stream, wait] += 1
+
+
+@step
+def live(rates, stream, trials, time):
+    """A tuple went through so many trials in such a time of its window's clock."""
+    rates.lived[stream, TRIALS] += trials
+    rates.lived[stream, TIME] += time >> rates.span[SHIFT]
+
+
+@step
+def per_window(rates, stream):
+    """Trials of a tuple that lives through its window."""
+    time = rates.lived[stream, TIME]
+    life = np.float64(rates.life[stream] >> rates.span[SHIFT])
+    return rates.lived[stream, TRIALS] * life / time if time > 0 else 0.0
+
+
 @part
 def fade(rates):
     """Old evidence counts for less from now on, where there is so much that it will be replaced."""
@@ -367,6 +396,11 @@ def fade(rates):
         keep = FADING if rates.clumps[stream, HITS] >= _LASTING else 1.0
         rates.clumps[stream, HITS] *= keep
         rates.clumps[stream, SQUARES] *= keep
+        if keep < 1.0:
+            rates.lived[stream, TRIALS] = rates.lived[stream, TRIALS] * 4 // 5
+            rates.lived[stream, TIME] = rates.lived[stream, TIME] * 4 // 5
+            for place in range(SIDES * WAITS):
+                rates.renewed[stream, place] = rates.renewed[stream, place] * 4 // 5
         for feature in range(3):
             for place in range(rates.hits.shape[2]):
                 hits = rates.old_hits[stream, feature, place] + rates.hits[stream, feature, place]
@@ -378,237 +412,3 @@ def fade(rates):
                     if keep < 1.0:
                         trials = np.float64(rates.trials[stream, level, age, wait])
                         rates.trials[stream, level, age, wait] = trials * 4.0 // 5.0
-
-
-# --- fitting -----------------------------------------------------------------------------
-
-
-@step
-def _hits(rates, stream, feature, place):
-    return rates.old_hits[stream, feature, place] + rates.hits[stream, feature, place]
-
-
-@part
-def fit(rates):
-    """Make the factors that scores read."""
-    for stream in range(len(rates.weight)):
-        cells = _gather(rates, stream)
-        for _ in range(SWEEPS):
-            if not rates.told[1]:
-                _fit_factor(rates, stream, AGE, rates.age[stream], cells)
-            _fit_factor(rates, stream, WAIT, rates.wait[stream], cells)
-            if not rates.told[0]:
-                _fit_level(rates, stream, cells)
-        clump = 1.0
-        if rates.clumps[stream, HITS] > 0.0:
-            clump = rates.clumps[stream, SQUARES] / rates.clumps[stream, HITS]
-        # Each is judged against what is believed of the ones before, and the level comes last: it
-        # carries the scale, by which streams are compared, so it must be that of what is believed.
-        age, wait = rates.age_rate[stream], rates.wait_rate[stream]
-        _expect(rates, stream, WAIT, cells, rates.age[stream], wait)
-        _judge_factor(rates, stream, WAIT, wait, clump)
-        for side in range(SIDES):
-            _look_ahead(rates, stream, side * WAITS)
-        _expect(rates, stream, AGE, cells, age, wait)
-        rates.known[stream] = _judge_factor(rates, stream, AGE, age, clump)
-        _expect(rates, stream, LEVEL, cells, age, wait)
-        _judge_level(rates, stream, clump)
-    rates.clock[UNFITTED] = 0
-
-
-@part
-def _gather(rates, stream):
-    """List the cells that have trials, by number; returns how many there are."""
-    cells = number = 0
-    for level in range(LEVELS):
-        for age in range(rates.trials.shape[2]):
-            for wait in range(SIDES * WAITS):
-                if rates.trials[stream, level, age, wait] > 0:
-                    rates.cells[cells] = number
-                    cells += 1
-                number += 1
-    return cells
-
-
-@part
-def _expect(rates, stream, feature, cells, age_factor, wait_factor):
-    """Hits at each place of a feature as the two other factors expect them; for LEVEL, trials."""
-    expected = rates.expected
-    for place in range(len(expected)):
-        expected[place] = 0.0
-    ages = rates.trials.shape[2]
-    for at in range(cells):
-        number = np.int64(rates.cells[at])
-        wait, rest = number % (SIDES * WAITS), number // (SIDES * WAITS)
-        age, level = rest % ages, rest // ages
-        hits = np.float64(rates.trials[stream, level, age, wait])
-        place = level
-        if feature != LEVEL:
-            hits *= rates.level[stream, level]
-        if feature != AGE:
-            hits *= age_factor[age]
-        else:
-            place = age
-        if feature != WAIT:
-            hits *= wait_factor[wait]
-        else:
-            place = wait
-        expected[place] += hits
-
-
-@part
-def _fit_level(rates, stream, cells):
-    _expect(rates, stream, LEVEL, cells, rates.age[stream], rates.wait[stream])
-    total = trials = 0.0
-    for level in range(LEVELS):
-        total += _hits(rates, stream, LEVEL, level)
-        trials += rates.expected[level]
-    for level in range(LEVELS):
-        mean = (total + 1.0) / (trials + rates.weight[1 - stream] + 1.0)
-        hits = _hits(rates, stream, LEVEL, level)
-        rates.level[stream, level] = (hits + 1.0) / (rates.expected[level] + 1.0 / mean)
-
-
-@step
-def _excess(rates, stream, feature, places):
-    """Hits over expected hits in total: the scale, which only the level is to carry."""
-    hits = expected = 0.0
-    for place in range(places):
-        hits += _hits(rates, stream, feature, place)
-        expected += rates.expected[place]
-    return hits / expected if hits > 0.0 and expected > 0.0 else 1.0
-
-
-@part
-def _fit_factor(rates, stream, feature, factor, cells):
-    _expect(rates, stream, feature, cells, rates.age[stream], rates.wait[stream])
-    scale = _excess(rates, stream, feature, len(factor))
-    # Where age and wait cannot be told apart (a key that comes once has waited as long as it is
-    # old), wait is drawn to 1 at each sweep, and age carries both: it knows what lies ahead.
-    few = _FEW_WAITS if feature == WAIT else 1.0
-    for place in range(len(factor)):
-        hits = _hits(rates, stream, feature, place)
-        factor[place] = (hits + few) / (scale * rates.expected[place] + few)
-
-
-@part
-def _judge_level(rates, stream, clump):
-    """Hits per trial, drawn towards a power of the count: the one that fits best of `POWERS`.
-
-    Until enough is seen the power is 1 and a count is taken at its word, as PROB does; where keys
-    are alike it comes out as 0, and counts no longer mislead.
-    """
-    power, scale = _power(rates, stream, clump)
-    caution = _CAUTION * clump
-    for level in range(LEVELS):
-        plain = scale * (typical(level) + 0.5) ** power
-        rates.expected[level] *= plain
-        rates.level_rate[stream, level] = plain
-    trust = _trust(rates, stream, LEVEL, LEVELS, 1.0, clump)
-    for level in range(LEVELS):
-        hits = _hits(rates, stream, LEVEL, level)
-        ratio = (hits + caution) / (rates.expected[level] + caution)
-        rates.level_rate[stream, level] *= 1.0 + trust * (ratio - 1.0)
-
-
-@part
-def _trust(rates, stream, feature, places, scale, clump):
-    """How far differences between hits and expected hits are more than chance would make them."""
-    seen = surprise = 0.0
-    for place in range(places):
-        expected = scale * rates.expected[place]
-        if expected > 0.0:
-            hits = _hits(rates, stream, feature, place)
-            seen += 1.0
-            surprise += (hits - expected) ** 2 / (expected + _CAUTION * clump) / clump
-    # Twice the standard deviation more than on average, or a flat factor would look like a curve.
-    by_chance = seen + _SIGMAS * math.sqrt(2.0 * seen)
-    return max(0.0, 1.0 - by_chance / surprise) if surprise > 0.0 else 0.0
-
-
-@part
-def _power(rates, stream, clump):
-    """The power of the count that explains the hits best, and its scale."""
-    total = 0.0
-    for level in range(LEVELS):
-        total += _hits(rates, stream, LEVEL, level)
-    best, power, scale = -np.inf, 1.0, 1.0 / max(1.0, rates.weight[1 - stream])
-    if total < _ENOUGH * clump:
-        # Too little to say what predicts, but not that the hits that a count promises do not come.
-        expected = 0.0
-        for level in range(LEVELS):
-            expected += rates.expected[level] * (typical(level) + 0.5) * scale
-        caution = _CAUTION * clump
-        scale *= min(1.0, (total + caution) / (expected + caution))
-    else:
-        for candidate in POWERS:
-            expected = likelihood = 0.0
-            for level in range(LEVELS):
-                plain = (typical(level) + 0.5) ** candidate
-                expected += rates.expected[level] * plain
-                likelihood += _hits(rates, stream, LEVEL, level) * math.log(plain)
-            likelihood -= total * math.log(expected)
-            if likelihood > best:
-                best, power, scale = likelihood, candidate, total / expected
-    return power, scale
-
-
-@part
-def _judge_factor(rates, stream, feature, judged, clump):
-    """A factor, drawn towards that of its neighbours where little was seen, and towards 1 as far as
-    chance could have made the differences; was enough seen everywhere?"""
-    scale = _excess(rates, stream, feature, len(judged))
-    caution = _CAUTION * clump
-    trust = _trust(rates, stream, feature, len(judged), scale, clump)
-    least = np.inf
-    for place in range(len(judged)):
-        hits = _hits(rates, stream, feature, place)
-        expected = scale * rates.expected[place]
-        least = min(least, expected)
-        near = _near(rates, stream, feature, place, len(judged), scale, caution)
-        judged[place] = 1.0 + trust * ((hits + caution * near) / (expected + caution) - 1.0)
-    return least >= _ENOUGH * clump
-
-
-@step
-def _near(rates, stream, feature, place, places, scale, caution):
-    """The factor of the two places beside one: what it is taken for where little is known."""
-    hits = expected = caution
-    run = WAITS if feature == WAIT else places
-    if place % run > 0:
-        hits += _hits(rates, stream, feature, place - 1)
-        expected += scale * rates.expected[place - 1]
-    if place % run < run - 1:
-        hits += _hits(rates, stream, feature, place + 1)
-        expected += scale * rates.expected[place + 1]
-    return hits / expected
-
-
-@part
-def _look_ahead(rates, stream, first):
-    """What a wait is worth: the best mean of the factor from it up to a later one, as far as waits
-    were seen: the last place is longer than a tuple lives, unless windows are counted."""
-    total = 0.0
-    for wait in range(WAITS):
-        total += rates.expected[first + wait]
-    longest = WAITS - 1
-    while longest > 0 and rates.expected[first + longest] <= _HARDLY * total:
-        longest -= 1
-    for wait in range(WAITS):
-        total = length = best = 0.0
-        for later in range(wait, max(wait, longest) + 1):
-            width = 2.0 ** max(0, later - 1)
-            total += width * rates.wait_rate[stream, first + later]
-            length += width
-            best = max(best, total / length)
-        rates.wait_worth[stream, first + wait] = best
-
-
-@part
-def is_due(rates):
-    """Has enough come since the last fit for another one?"""
-    weight = 0.0
-    for stream in range(len(rates.weight)):
-        weight += rates.weight[stream]
-    since = rates.clock[UNFITTED]
-    return since >= _SMALLEST_FIT and _FITS * since >= weight

@@ -10,14 +10,14 @@ from __future__ import annotations
 import numpy as np
 
 from tidegate.compiled.kernel import part, step
-from tidegate.estimators import age_curve, frequency, importance, match_rate
+from tidegate.estimators import age_curve, frequency, importance, match_rate, rate_fit
 from tidegate.shed import exposure, shadows, standing_prospects, victims, worth
 from tidegate.shed.members import basis_at, born_at, is_one
 from tidegate.shed.shed_records import BY_KEY, OUTPUT, VALUE
 from tidegate.windows.lifetime import ORDINARY
 
 SMALLEST_REFRESH = 16  # tuples between two refreshes of all scores
-MOST_HURRY = 64  # refreshes while 8 M tuples come
+LEAST_HURRY, MOST_HURRY = 16, 64  # refreshes while 8 M tuples come
 CLEARLY_LESS = 0.9
 SMALLEST_FADE = 256
 
@@ -30,35 +30,25 @@ def learn_curve(shed, stream):
         age_curve.estimate(shed.curve, stream, p)
         for bucket in range(len(p)):
             p[bucket] /= np.float64(shed.stages.width[stream])
-        _make_stages(shed, stream, p)
-
-
-@step
-def _make_stages(shed, stream, p):
-    stages = shed.stages
-    age_curve.rate_ahead(p, stages.worth[stream], stages.rising[stream], stages.ending[stream])
+        stages = shed.stages
+        age_curve.rate_ahead(p, stages.worth[stream], stages.rising[stream], stages.ending[stream])
 
 
 @part
 def fit(shed):
     """Make the rates of VALUE from what its tuples were exposed to."""
-    match_rate.fit(shed.rates)
+    rate_fit.fit(shed.rates)
     importance.summarise(shed.importances)
-    for stream in range(len(shed.queues)):
-        p = shed.curve.scratch[0, : shed.curve.watch[stream].buckets]
-        if shed.rule[0].watched:
+    if shed.rule[0].watched:
+        for stream in range(len(shed.queues)):
             shed.curve.watch[stream].known = shed.rates.known[stream]
-            for bucket in range(len(p)):
-                place = bucket * shed.rates.age.shape[1] // len(p)
-                p[bucket] = shed.rates.age_rate[stream, place]
-            _make_stages(shed, stream, p)
 
 
 @part
 def refresh(shed, combine, weighed):
     """Recompute all scores of VALUE: O(M), and so done after M / 8 to 8 M tuples, as `hurry` says,
     and at least once in a window."""
-    if match_rate.is_due(shed.rates):
+    if rate_fit.is_due(shed.rates):
         account_all(shed)
         fit(shed)
     for stream in range(len(shed.queues)):
@@ -93,8 +83,8 @@ def next_hurry(hurry, wasted, members):
     if 32 * wasted > members:
         return min(MOST_HURRY, 2 * hurry)
     if 128 * wasted < members:
-        return max(1, hurry // 2)
-    return hurry
+        return max(LEAST_HURRY, hurry // 2)
+    return max(LEAST_HURRY, hurry)
 
 
 @step

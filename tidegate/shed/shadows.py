@@ -30,6 +30,7 @@ from tidegate.estimators.hashes import mark_of
 MOST = 512  # shadows of a stream
 FEWEST = 128  # that there is room for
 NOBODY = -1
+NOTHING, HIT, OWN = range(3)  # what has happened to a shadow
 
 SHADOW = np.dtype(
     [
@@ -134,12 +135,13 @@ def _window(shed, stream):
 
 
 @part
-def _account(shed, stream, place, met):
-    """Count the opposite arrivals since the last time as trials; was the last one a hit?"""
+def _account(shed, stream, place, event):
+    """Count the opposite arrivals since the last time as trials; was the last one a hit, or has its
+    key come on its own stream?"""
     rates, shadow = shed.rates, shed.shadows.shadow[stream, place]
     arrival, now = shed.queues[1 - stream].seen, shed.queues[stream].now
     trials = (arrival - np.int64(shadow.seen)) & np.int64(0xFFFFFFFF)
-    if trials > 0 or met:
+    if trials > 0 or event != NOTHING:
         count = np.float64(shadow.count)
         if shed.rule[0].statistics == frequency.GIVEN:
             count *= match_rate.GIVEN_SCALE
@@ -150,8 +152,11 @@ def _account(shed, stream, place, met):
         waits = (begun, begun + since)
         side, window = np.int64(shadow.side), _window(shed, stream)
         age, wait = match_rate.spread(rates, stream, level, ages, waits, side, window, trials)
-        if met:
+        if event == HIT:
             match_rate.hit(rates, stream, level, age, wait, arrival)
+        elif event == OWN:
+            match_rate.renew(rates, stream, wait)
+    match_rate.live(rates, stream, trials, now - shadow.aged)
     shadow.since = np.uint32(match_rate.short(rates, rates.clock[match_rate.NOW]))
     shadow.seen = np.uint32(arrival & np.int64(0xFFFFFFFF))
     shadow.aged = now
@@ -164,7 +169,7 @@ def account_all(shed):
     for stream in range(len(shed.queues)):
         ring = shed.shadows.ring[stream]
         for at in range(ring.length):
-            _account(shed, stream, (ring.begin + at) % room, 0)
+            _account(shed, stream, (ring.begin + at) % room, NOTHING)
 
 
 @part
@@ -184,7 +189,7 @@ def _bury(shed, stream):
     shadows = shed.shadows
     room, ring, now = shadows.shadow.shape[1], shadows.ring[stream], shed.queues[stream].now
     while ring.length > 0 and now - shadows.shadow[stream, ring.begin].born > ring.life:
-        _account(shed, stream, ring.begin, 0)
+        _account(shed, stream, ring.begin, NOTHING)
         _unlink(shadows, stream, ring.begin)
         ring.begin = ring.begin + 1 if ring.begin + 1 < room else 0
         ring.length -= 1
@@ -200,7 +205,7 @@ def _thin(shed, stream):
     for at in range(ring.length):
         place = (ring.begin + at) % room
         if np.int64(shadows.shadow[stream, place].draw) & (ring.every - 1):
-            _account(shed, stream, place, 0)
+            _account(shed, stream, place, NOTHING)
         else:
             shadows.shadow[stream, (ring.begin + stay) % room] = shadows.shadow[stream, place]
             stay += 1
@@ -221,8 +226,10 @@ def see(shed, stream, key, time, born):
         its, place = at // room, at % room
         shadow = shadows.shadow[its, place]
         if np.int64(shadow.mark) == mark:
-            met = its != stream and not (shadows.instants[0] and shadow.time == time)
-            _account(shed, its, place, np.int64(met))
+            event = OWN if its == stream else HIT
+            if event == HIT and shadows.instants[0] and shadow.time == time:
+                event = NOTHING
+            _account(shed, its, place, event)
             shadow.last = np.uint32(match_rate.short(rates, rates.clock[match_rate.NOW]))
             shadow.side = np.uint32(its != stream)
             if its != stream:

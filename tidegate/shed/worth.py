@@ -17,10 +17,10 @@ many results the tuple would complete if it came now. `imp` is its importance.
 `multiplicative`  imp^alpha m^beta time^delta
 `cumulative`      alpha imp (1 + beta m) at arrival, then as `dgl` with gain beta and decay delta
 `arrival-order`   results per tuple of its existence pattern (kwon2011; `estimators.patterns`)
-`value`           expected importance per arrival: rate of the key x rate ahead at its age x rate
-                  ahead at the wait of its key (`estimators.match_rate`) x E[f(imp, importance of
-                  whom it meets)], per byte under a budget in bytes; with n streams the same for
-                  all tuples of a key (`estimators.prospects`)
+`value`           expected importance per arrival: rate of the key (`estimators.rate_fit`) x what
+                  lies ahead at its age and the wait of its key (`estimators.look_ahead`) x
+                  E[f(imp, importance of whom it meets)], per byte under a budget in bytes; with n
+                  streams the same for all tuples of a key (`estimators.prospects`)
 
 Time is counted in windows since the first tuple, from 1 on.
 """
@@ -30,7 +30,7 @@ from __future__ import annotations
 import numpy as np
 
 from tidegate.compiled.kernel import part, step
-from tidegate.estimators import frequency, importance, match_rate
+from tidegate.estimators import frequency, importance, look_ahead, match_rate
 from tidegate.shed import ages
 from tidegate.shed.members import basis_at, born_at, cost_at
 from tidegate.shed.shed_records import (
@@ -154,7 +154,7 @@ def at_arrival(rule, counts, key, stream, own, random):
 def score(
     rule, stages, importances, rates, counts, combine, weighed, stream, key, own, born, now, size
 ):
-    """VALUE of a tuple at a moment, from the estimates as of the last refresh."""
+    """VALUE of a tuple at a moment, from the estimates as of the last fit."""
     other = 1 - stream
     if key == frequency.NO_KEY:
         return 0.0
@@ -164,7 +164,10 @@ def score(
         level = match_rate.level_of(frequency.count_of(counts, key, other))
         worth = rates.level_rate[stream, level]
     place = match_rate.waits_at(rates, stream, key, rule[0].shadowed)
-    worth *= rates.wait_worth[stream, place] * ages.worth_at(stages, stream, born, now)
+    if rates.told[1]:
+        worth *= rates.ahead[stream, place, 0] * ages.worth_at(stages, stream, born, now)
+    else:
+        worth *= look_ahead.ahead_at(rates, stream, place, now - born)
     if weighed:
         worth *= bounded(importance.worth(importances, stream, combine, own))
     return bounded(worth / (size + rule[0].slot_price))

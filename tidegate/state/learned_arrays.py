@@ -162,6 +162,10 @@ def open_rates(shed: Shed, state: State) -> None:
     shift = match_rate.shift_for(span)
     rates.span[:] = span, timed[0] if len(timed) else -1, shift, span >> shift
     rates.told[:] = rule.statistics == frequency.GIVEN, not rule.watched
+    rates.life[:] = shed.stages.width * shed.curve.watch.buckets
+    rates.share[:] = np.clip(rates.life / span, 1 / match_rate.SHORTEST_WAIT, 1.0)
+    if rates.told.any():
+        rates.ahead[:] = 1.0
     if rates.told[0]:
         levels = np.array([match_rate.typical(level) for level in range(match_rate.LEVELS)])
         rates.level[:] = levels / match_rate.GIVEN_SCALE
