@@ -427,7 +427,9 @@ class ValueJoin(WatchedJoin):
         if 32 * wasted > len(self.alive):
             self.hurry = min(64, 2 * self.hurry)
         elif 128 * wasted < len(self.alive):
-            self.hurry = max(16, self.hurry // 2)
+            self.hurry //= 2
+        moves = any(f != 1.0 for rates in self.rates for part in rates.believed[1:] for f in part)
+        self.hurry = max(16 if moves else 1, self.hurry)
         self.refreshed = self.wait_clock
         self.refresh_in = max(learning.SMALLEST_REFRESH, 8 * len(self.alive) // self.hurry)
 

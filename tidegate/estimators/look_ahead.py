@@ -47,6 +47,9 @@ def look_ahead(rates, stream, cells, is_known):
     is_told = rates.told[0] or rates.told[1]
     for place in range(SIDES * WAITS):
         for age in range(ages + 1):
+            if place > 0 and not renews:
+                rates.ahead[stream, place, age] = rates.ahead[stream, 0, age]
+                continue
             at = min(ages - 0.5, np.float64(age)) / ages
             best = _plainly(rates, stream, place, at)
             if renews:
@@ -54,6 +57,15 @@ def look_ahead(rates, stream, cells, is_known):
             if not is_known and not is_told:
                 best *= 1.0 + HOLD * age / ages
             rates.ahead[stream, place, age] = best
+
+
+@part
+def is_moving(rates):
+    """Can what is ahead of a tuple change as time goes on?"""
+    for stream in range(len(rates.weight)):
+        if not (_is_flat(rates.wait_rate[stream]) and _is_flat(rates.age_rate[stream])):
+            return True
+    return False
 
 
 @step

@@ -10,14 +10,22 @@ from __future__ import annotations
 import numpy as np
 
 from tidegate.compiled.kernel import part, step
-from tidegate.estimators import age_curve, frequency, importance, match_rate, rate_fit
+from tidegate.estimators import (
+    age_curve,
+    frequency,
+    importance,
+    look_ahead,
+    match_rate,
+    rate_fit,
+)
 from tidegate.shed import exposure, shadows, standing_prospects, victims, worth
 from tidegate.shed.members import basis_at, born_at, is_one
 from tidegate.shed.shed_records import BY_KEY, OUTPUT, VALUE
 from tidegate.windows.lifetime import ORDINARY
 
 SMALLEST_REFRESH = 16  # tuples between two refreshes of all scores
-LEAST_HURRY, MOST_HURRY = 16, 64  # refreshes while 8 M tuples come
+MOST_HURRY = 64  # refreshes while 8 M tuples come
+LEAST_HURRY = 16  # where what is ahead of a tuple falls as time goes on
 CLEARLY_LESS = 0.9
 SMALLEST_FADE = 256
 
@@ -64,7 +72,8 @@ def refresh(shed, combine, weighed):
     for stream in range(len(shed.queues)):
         victims.rebuild_by_tuple(shed.queues, shed.heaps, shed.members, stream)
     hurry = shed.rates.clock[match_rate.HURRY]
-    shed.rates.clock[match_rate.HURRY] = next_hurry(hurry, wasted, members)
+    least = LEAST_HURRY if look_ahead.is_moving(shed.rates) else 1
+    shed.rates.clock[match_rate.HURRY] = max(least, next_hurry(hurry, wasted, members))
     shed.rates.clock[match_rate.REFRESHED] = shed.rates.clock[match_rate.NOW]
     shed.rule[0].refresh = max(SMALLEST_REFRESH, 8 * members // shed.rates.clock[match_rate.HURRY])
 
@@ -83,8 +92,8 @@ def next_hurry(hurry, wasted, members):
     if 32 * wasted > members:
         return min(MOST_HURRY, 2 * hurry)
     if 128 * wasted < members:
-        return max(LEAST_HURRY, hurry // 2)
-    return max(LEAST_HURRY, hurry)
+        return hurry // 2
+    return hurry
 
 
 @step
