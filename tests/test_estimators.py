@@ -264,6 +264,16 @@ def test_what_age_explains_is_not_counted_twice() -> None:
     assert shape == pytest.approx(age, abs=0.25)
 
 
+def test_where_only_age_matters_what_lies_ahead_is_the_best_mean_of_the_curve() -> None:
+    age = np.concatenate([np.linspace(0.2, 2.6, 12), np.full(8, 0.3)])
+    rates = rates_of(np.full(10, 0.004), age, WAITS, EVEN, 6)
+    worth, rising, ending = np.zeros(21), np.zeros(21, np.int32), np.zeros(21)
+    age_curve.rate_ahead(rates.age_rate[0], worth, rising, ending)
+    # Steps of time do not end where ages do.
+    assert rates.ahead[0, 0, :20] == pytest.approx(worth[:20], rel=0.1)
+    assert (rates.ahead[0] == rates.ahead[0, 0]).all()
+
+
 def test_waits_since_the_own_and_since_the_opposite_stream_differ() -> None:
     """After a key came on the own stream only fresh tuples are met, after the opposite one all."""
     half = match_rate.WAITS
