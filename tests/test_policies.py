@@ -212,7 +212,8 @@ def test_value_learns_from_a_sample_of_its_tuples(
     assert isinstance(twin, ValueJoin)
     assert twin.lessons > 1
     assert (twin.every, twin.unit) == (4, 8 if unit > 1 else 1)
-    assert 0 < len(twin.exposed) < len(twin.slots) + twin.counts["evicted", 0]
+    left = sum(twin.counts[why, stream] for why in ("evicted", "expired") for stream in (0, 1))
+    assert 0 < len(twin.exposed) < len(twin.slots) + left
 
 
 @pytest.mark.parametrize("number", range(len(WINDOWS)))
