@@ -7,7 +7,6 @@ rows in = alive + expired + evicted + refused + too late + rejected.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -19,33 +18,21 @@ from tidegate.binding.binding import Binding, Encoded
 from tidegate.columns.intake import to_arrow
 from tidegate.columns.storage import declared, empty_table
 from tidegate.compiled.scratch import Scratch, borrowed
-from tidegate.engine import (
-    resizing,
-    saved_steering,
-    snapshot,
-    snapshot_checks,
-    steering,
-    switching,
-)
+from tidegate.engine import resizing, saved_steering, snapshot, snapshot_checks, steering
 from tidegate.engine.accounting import stats_of
+from tidegate.engine.changing import ChangingJoin
 from tidegate.engine.guard import Call, Guard
 from tidegate.engine.miniature import Miniature
 from tidegate.engine.probes import probe_of
-from tidegate.engine.receiving import ReceivingJoin
 from tidegate.engine.sample_checks import check_sample
-from tidegate.engine.snapshot import Saved
 from tidegate.engine.steering import Steering
-from tidegate.engine.throttling import check_cpu, check_fuel, is_fuel
+from tidegate.engine.throttling import check_cpu, check_fuel
 from tidegate.loss import ledger as ledgers
-from tidegate.loss import saved_sentinel, sentinel
+from tidegate.loss import sentinel
 from tidegate.loss.ledger_files import Files
 from tidegate.shed import recipes
 from tidegate.spec import JoinSpec, TidegateError
 from tidegate.spec.given import by_name, check_spec
-from tidegate.state import arrays, byte_budget
-
-# What an engine keeps when it becomes another.
-_KEPT = ("_guard", "_examples", "_probe", "_ledger", "_miniature", "_steering", "_counts_only")
 
 
 def check_supported(spec: JoinSpec) -> None:
@@ -59,7 +46,7 @@ def check_supported(spec: JoinSpec) -> None:
     recipes.recipe_of(spec.policy_choice, len(spec.streams))
 
 
-class JoinEngine(ReceivingJoin):
+class JoinEngine(ChangingJoin):
     """A window join that is fed push by push.
 
     Parameters
@@ -106,7 +93,6 @@ class JoinEngine(ReceivingJoin):
         if ledger is not None:
             ledgers.check(spec, ledger)
         super().__init__(spec, probe_of(probe, spec.streams), ledger, miniature)
-        self._bytes_peak = 0
         self._guard = Guard()
         watched = steering.with_watchers(spec)
         if steering.is_steered(watched) and miniature is None:
@@ -213,37 +199,6 @@ class JoinEngine(ReceivingJoin):
             self._ledger.end(self._state, self._payloads, self._binding)
         self._bytes_peak = max(self._bytes_peak, self._bytes_now())
 
-    def _review(self, first: int) -> None:
-        """See what is lost, and change the memory if a target asks for it."""
-        assert self._steering is not None
-        assert self._shed is not None
-        glance = self._steering.review(first, self._sentinel, self._state)
-        if self._steering.contract is not None:
-            price = self._steering.price(self._state, self._shed)
-            memory = self._steering.decide(glance, self._in_force, price)
-            if memory is not None:
-                self._resize(self._empty(self.spec, self._in_force.replace(memory=memory)))
-        policy = self._steering.best_policy(self._state, first)
-        if policy is not None and policy != self.policy:
-            self._resize(self._empty(self.spec, self._in_force.replace(policy=policy)))
-        elif self._steering.is_race_due(self._state):
-            self._begin_race()
-
-    def _begin_race(self) -> None:
-        """Leave the race its room, and begin it."""
-        assert self._steering is not None
-        assert self._shed is not None
-        self._steering.reserve(self.spec)
-        self._limit(self._in_force)
-        with borrowed() as scratch:
-            output = self._room(scratch)
-            resizing.shed_tuples(self._own, self._state, self._shed, output)
-            self._departures(output)
-        if self._ledger is not None:
-            self._ledger.end(self._state, self._payloads, self._binding)
-        self._steering.begin_race(self.spec, self._state, self.policy, self._rows_peak())
-        self._state.pool[0].peak = self._state.pool[0].alive
-
     @contextmanager
     def _undone_by_failures(self, call: Call, binding: Binding) -> Iterator[None]:
         """If a theta function raises, the engine is what it was before the push.
@@ -290,11 +245,8 @@ class JoinEngine(ReceivingJoin):
             self._sentinel.begin_later(self._state)
         self._count_arrays()
 
-    def _refuel(self, fuel: Any) -> None:
-        """Grant what a snapshot says was granted last, on whatever machine that was."""
-        if fuel is not None:
-            snapshot_checks.require(is_fuel(self.spec, fuel), "its fuel is out of range")
-            self._set_fuel(fuel)
+    def _fresh(self, spec: JoinSpec, schemas: Mapping[str, pa.Schema]) -> JoinEngine:
+        return JoinEngine(spec, schemas)
 
     # --- reading --------------------------------------------------------------------------
 
@@ -306,17 +258,6 @@ class JoinEngine(ReceivingJoin):
                 self._rows_in, self._rejected, self._rows_peak(),
                 (self._bytes_now(), self._bytes_peak),
             )  # fmt: skip
-
-    def _rows_peak(self) -> int:
-        """The most tuples that the join and its race ever held."""
-        own = int(self._state.pool[0].peak)
-        race = None if self._steering is None else self._steering.race
-        return own if race is None else race.most_held(own)
-
-    @property
-    def policy(self) -> str:
-        """The name of the policy in force; with `policy="auto"` the one that measures best."""
-        return recipes.name_of(self._in_force.policy_choice)
 
     def _steered(self) -> dict[str, int | float]:
         if self._steering is None or self._shed is None:
@@ -370,32 +311,6 @@ class JoinEngine(ReceivingJoin):
         if self._ledger is not None:
             self._ledger.write_out(self._state, self._payloads, self._binding)
 
-    def _dump(self, steered: bytes | None = None) -> bytes:
-        counted = {
-            "rows_in": self._rows_in,
-            "rejected": [dict(counter) for counter in self._rejected],
-            "bytes_peak": self._bytes_peak,
-            "time_unit": self._binding.time_unit,
-            "fuel": self._fuel,
-        }
-        if self._index_watch is not None:
-            counted["index"] = self._state.lanes.index.tolist()
-        if self._ledger is not None:
-            counted["ledger"] = self._ledger.saved()
-        for name in ("memory", "policy"):
-            in_force = getattr(self._in_force, name)
-            if in_force != getattr(self.spec, name):
-                counted[f"{name}_in_force"] = in_force
-        if self._steering is not None and self._steering.room_of_race:
-            counted["is_racing"] = True
-        watched = (
-            None if self._sentinel is None else saved_sentinel.dump(self._sentinel, self._state)
-        )
-        return snapshot.dump(
-            self.spec, self._state, self._shed, self._schemas, self._payloads, counted, watched,
-            steered,
-        )  # fmt: skip
-
     @classmethod
     def restore(
         cls,
@@ -430,23 +345,6 @@ class JoinEngine(ReceivingJoin):
             engine._departures(output)
             return engine
 
-    def _refill(self, saved: Saved) -> None:
-        """Put what was saved into this fresh engine."""
-        self._rows_in = saved.counted["rows_in"]
-        self._rejected = [Counter(counts) for counts in saved.counted["rejected"]]
-        self._bytes_peak = saved.counted["bytes_peak"]
-        self._binding.restore_unit(saved.counted["time_unit"])
-        self._refuel(saved.counted.get("fuel"))
-        self._state, self._shed = snapshot.refill(
-            self._state, self._shed, self._binding, self._payloads, saved
-        )
-        if self._sentinel is not None:
-            saved_sentinel.refill(self._sentinel, saved.sentinel, self._state)
-        kinds = saved.counted.get("index")
-        if self._index_watch is not None and kinds is not None:
-            snapshot_checks.check_indexes(kinds, self.spec)
-            self._state = arrays.with_indexes(self._state, kinds)
-
     def resize(self, memory: int | str) -> None:
         """Go on with another budget, in the unit of the first.
 
@@ -480,76 +378,3 @@ class JoinEngine(ReceivingJoin):
             self._resize(fresh)
             if room:
                 self._begin_race()  # again, with another room
-
-    def _resize(self, fresh: JoinEngine) -> None:
-        """Go on as an empty engine with another budget or policy."""
-        assert self._shed is not None
-        assert fresh._shed is not None
-        in_force = fresh._in_force
-        crowded = resizing.crowded_by_monitors(self._shed, fresh._shed.curve.watch.limit)
-        if len(crowded) and self.policy == fresh.policy:
-            same = self._empty(self.spec, self._in_force)
-            same._refill(resizing.without_monitors(self._saved(), crowded, self._shed))
-            self._become(same)
-        part = 1.0
-        while not self._resized_into(fresh, part):
-            fresh, part = self._empty(fresh.spec, in_force), part * resizing.TRY_LESS
-        self._become(fresh)
-        if self._ledger is not None:
-            self._ledger.end(self._state, self._payloads, self._binding)
-
-    def _empty(self, spec: JoinSpec, in_force: JoinSpec) -> JoinEngine:
-        """An engine for the streams of this one, with the memory and the policy of `in_force`."""
-        known = zip(spec.streams, self._schemas, strict=True)
-        schemas = {name: schema for name, schema in known if schema is not None}
-        # What steers this engine goes on to steer the other, so that gets nothing of its own.
-        bare = in_force.replace(miniatures=None, target=None)
-        if self._steering is not None and bare.policy_choice.name == "auto":
-            bare = bare.replace(policy=self.policy)  # or it would have a race of its own
-        engine = JoinEngine(bare, schemas)
-        engine.spec = spec
-        if self._steering is not None:
-            engine._steering = self._steering
-            engine._go_on_under(in_force)
-        return engine
-
-    def _go_on_under(self, in_force: JoinSpec) -> None:
-        """Begin again, empty, under a part of the memory, or under another policy."""
-        self._limit(in_force)
-        self._start(self._binding)
-
-    def _saved(self) -> Saved:
-        return snapshot.load(self._dump(), self.spec)
-
-    def _become(self, other: JoinEngine) -> None:
-        kept = {name: getattr(self, name) for name in _KEPT}
-        self.__dict__.update(other.__dict__ | kept)
-        self._set_reports()
-
-    def _resized_into(self, fresh: JoinEngine, part: float) -> bool:
-        """Shed, and fill an empty engine with what is left; False if that exceeds its budget."""
-        assert self._shed is not None
-        assert fresh._shed is not None
-        spec, by_bytes = fresh._own, fresh.spec.memory_bytes is not None
-        with borrowed() as scratch:
-            output = self._room(scratch)
-            if by_bytes:
-                fixed = resizing.fixed_bytes(fresh._state, fresh._shed, self._shed)
-                resizing.shed_bytes(spec, self._state, self._shed, output, fixed, part)
-            else:
-                resizing.shed_tuples(spec, self._state, self._shed, output)
-            self._departures(output)
-            saved = self._saved()
-            if self.policy != fresh.policy:
-                saved = switching.switched(
-                    saved, self._state, self._shed, fresh._state, fresh._shed
-                )
-            fresh._refill(resizing.fitted(saved, fresh.spec, fresh._shed))
-            fits = not by_bytes or byte_budget.fits(spec, fresh._state, fresh._shed)
-            if fits or not fresh._state.pool[0].alive:
-                fresh._ledger = self._ledger
-                fresh._set_reports()
-                fresh._fit_budget(output)
-                fresh._departures(output)
-                return True
-        return False
