@@ -451,8 +451,9 @@ class ValueJoin(WatchedJoin):
             self.account(other, True)
             if self.spec.importance_columns is not None:
                 self.importances.earn(other.stream, other.importance, arrival.importance)
-            if other.taken not in self.lives:
-                self.scores[other.taken] = self.score(other)
+            score, before = self.score(other), self.scores[other.taken]
+            if other.taken not in self.lives and not 0.9 * before <= score <= before:
+                self.scores[other.taken] = score
 
     # --- staying and leaving --------------------------------------------------------------
 

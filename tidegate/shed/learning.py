@@ -98,14 +98,17 @@ def next_hurry(hurry, wasted, members):
 
 @step
 def score_again(shed, slot, combine, weighed, partner):
-    """A member has met an arrival: a hit, and its key is worth something else now."""
+    """A member has met an arrival: a hit, and its key is worth something else now. A fall that is
+    not clear waits for the next refresh: each takes one more entry in the queue."""
     members = shed.members
     exposure.account(shed, slot, 1)
     if weighed:
         stream, own = np.int64(members.notes[slot].stream), basis_at(members, slot)
         importance.earn(shed.importances, stream, combine, own, partner)
     score = worth.score_of(shed, slot, combine, weighed)
-    if members.notes[slot].monitor == ORDINARY:
+    before = members.priority[slot]
+    is_close = CLEARLY_LESS * before <= score and score <= before
+    if members.notes[slot].monitor == ORDINARY and not is_close:
         victims.store(shed.queues, shed.heaps, members, slot, score)
 
 
