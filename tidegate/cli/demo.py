@@ -206,16 +206,18 @@ def _conclusion(runs: list[dict[str, Any]]) -> str:
 
 
 def _estimated(stats: Mapping[str, float]) -> str:
-    """What the join said of its importance while it ran, without knowing the exact result.
+    """What the join said of itself while it ran, without knowing the exact result.
 
-    A few large results decide importance here, so a small sample often cannot say it.
+    A few large results decide importance here, so a small sample often knows only how many results
+    were kept.
     """
     if "sentinel_rows" not in stats:
         return ""
-    if "importance_recall" not in stats:
-        return "unknown"
-    low, high = stats["importance_recall_low"], stats["importance_recall_high"]
-    return f"{100 * low:.1f} to {100 * high:.1f}%"
+    for name, of_what in (("importance_recall", "importance"), ("recall", "results")):
+        if name in stats:
+            low, high = stats[f"{name}_low"], stats[f"{name}_high"]
+            return f"{of_what} {100 * low:.0f} to {100 * high:.0f}%"
+    return "unknown"
 
 
 def _show(runs: list[dict[str, Any]], sentence: str) -> None:
