@@ -316,10 +316,13 @@ class ShedJoin(NaiveJoin):
     def place(self, arrival: Arrival) -> Rank:
         """Whoever has the smallest goes; under `split="auto"` in the currency of both streams."""
         priority, *rest = self.rank(arrival)
+        return (self.precedence[arrival.stream], self.scaled(arrival, priority), *rest)
+
+    def scaled(self, arrival: Arrival, priority: float) -> float:
+        """A priority in the currency of both streams."""
         priority = min(priority, sys.float_info.max)  # nothing is worth more, and 0 x it is 0
         factor = self.factor[arrival.stream]
-        scaled = priority if factor == 1.0 else priority * factor
-        return (self.precedence[arrival.stream], scaled, *rest)
+        return priority if factor == 1.0 else priority * factor
 
     def rank(self, arrival: Arrival) -> Rank:
         """Priority, basis and order."""

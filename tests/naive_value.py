@@ -398,14 +398,18 @@ class ValueJoin(WatchedJoin):
         is_timed = not any(window.kind == "rows" for window in self.spec.windows)
         young = old - ((now - since) * self.unit if is_timed else self.now_of[stream] - then)
         last, before = self.keys.moments.get(key, (None, None))
+        cycle = now - since  # how long its key is not seen, where it was seen more than once
         if met and last == now:
             last, before = before, None
-        if last is not None and since < last < now:
+            cycle = cycle if last is None else now - last
+        if last is not None and since < last:
             # Its key was seen in between: a wait ended there and another began.
             share = (last - since) / (now - since)
             first, middle = int(trials * share + 0.5), young + int((old - young) * share)
-            begun = since - before if before is not None and before <= since else 0
-            waits = (begun, begun + last - since)
+            begun = 0 if before is None else max(0, since - before)
+            if before is not None and since < before:
+                cycle = min(cycle, last - before)
+            waits = (begun, begun + min(cycle, last - since))
             rates.spread(level, (young, middle), waits, window, first)
             trials, young, since = trials - first, middle, last
         begun = 0 if last is None else max(0, since - last)
@@ -461,6 +465,14 @@ class ValueJoin(WatchedJoin):
         return (self.scores[arrival.taken], arrival.importance, arrival.taken)
 
     rank_auto = rank_value
+
+    def place(self, arrival: Arrival) -> Rank:
+        """The next victims of the streams and the new tuple are compared by what they are worth
+        now; who is the next of its stream was decided by what was noted."""
+        place = super().place(arrival)
+        if arrival.taken in self.lives:
+            return place
+        return (place[0], self.scaled(arrival, self.score(arrival)), *place[2:])
 
     def admit(self, arrival: Arrival) -> None:
         self.being_taken.clear()  # all tuples of an instant are seen before the first is admitted

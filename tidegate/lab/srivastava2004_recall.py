@@ -38,8 +38,8 @@ _LEARNING = (
     "and time, where a fixed rule is right from the first tuple on"
 )
 _STALE = (
-    "scores are recomputed up to 64 times in a window, so that a fall of worth is noticed late "
-    "(with fewer refreshes VALUE fell further behind)"
+    "scores are recomputed after half as many arrivals as there are tuples, not at each arrival as "
+    "AGE does, so that a change of worth is noticed late"
 )
 
 

@@ -80,7 +80,8 @@ def first_to_go(shed, stream, combine, weighed):
             members.priority[slot] = priority
             slot = victims.first_by_tuple(shed.queues, shed.heaps, members, stream)
         if slot >= 0:
-            priority = members.priority[slot]
+            if shed.rule[0].kind != VALUE:  # VALUE is compared by what it is worth now
+                priority = members.priority[slot]
             basis = basis_at(members, slot)
             if shed.rule[0].kind == CUMULATIVE:
                 priority *= shed.queues[stream].scale

@@ -2,8 +2,10 @@
 
 Law: a tuple's trials are counted for the cell in which it stood, up to the moment at which it may
 stand in another: when it has met an arrival, when it leaves, when evidence fades, and at every
-refresh. So each arrival is a trial for each tuple that was there, once. Where a budget holds many
-tuples, a sample of them is studied (`match_rate.place_of`).
+refresh. So each arrival is a trial for each tuple that was there, once. Of a key the last two
+moments are known; if it was seen more often since a tuple was last looked at, it is taken to have
+come as regularly as between these two. Where a budget holds many tuples, a sample of them is studied
+(`match_rate.place_of`).
 """
 
 from __future__ import annotations
@@ -86,18 +88,23 @@ def _account_at(shed, slot, place, met):
         oldest = now - born_at(shed.members, slot)
         youngest = oldest - aged
         last, before = np.int64(rates.activity[key].last), np.int64(rates.activity[key].before)
+        cycle = since  # how long its key is not seen, where it was seen more than once meanwhile
         if met and last != match_rate.NEVER and match_rate.ago(rates, last) == 0:
             last, before = before, np.int64(match_rate.NEVER)
+            if last != match_rate.NEVER:
+                cycle = match_rate.ago(rates, last)
         unseen = match_rate.ago(rates, last) if last != match_rate.NEVER else since
-        if 0 < unseen < since:
+        if unseen < since:
             # Its key was seen in between: a wait ended there and another began.
             share = (since - unseen) / since
             first = np.int64(trials * share + 0.5)
             middle = youngest + np.int64((oldest - youngest) * share)
             begun = np.int64(0)
             if before != match_rate.NEVER:
-                begun = max(begun, match_rate.ago(rates, before) - since)
-            waits = (begun, begun + since - unseen)
+                begun = match_rate.ago(rates, before) - since
+                if begun < 0:
+                    begun, cycle = np.int64(0), min(cycle, begun + since - unseen)
+            waits = (begun, begun + min(cycle, since - unseen))
             match_rate.spread(rates, stream, level, (youngest, middle), waits, 0, window, first)
             trials -= first
             youngest, since = middle, unseen
