@@ -29,7 +29,7 @@ from benchmarks.workload import cut
 from tidegate import JoinEngine, JoinSpec
 from tidegate.lab.datasets import folder_of
 from tidegate.lab.families import WINDOW, family_streams
-from tidegate.lab.measure import SOURCES, recorded_streams
+from tidegate.lab.measure import SOURCES, options_of, recorded_streams
 from tidegate.lab.value_settings import JoinToValue, joins
 
 FIXED = (
@@ -116,8 +116,7 @@ def of_the_lab(quick: bool) -> Iterator[Workload]:
     for join in joins(folder, quick):
         tables = _tables(join, str(folder))
         for by in ("rows", "importance") if join.weighed else ("rows",):
-            options = join.spec_for(by, "auto")
-            spec = JoinSpec(**{**options, "streams": tuple(options["streams"])})
+            spec = JoinSpec(**options_of(join.spec_for(by, "auto")))
             yield Workload(f"{join.group}: {join.name}, by {by}", tables, spec)
 
 

@@ -274,6 +274,10 @@ class Rates:
         ]
         self.renewed: dict[int, int] = defaultdict(int)  # by wait: own arrivals of its key
         self.lived = [0, 0]  # trials, and how long they took
+        # Where no keys are compared: trials of retained tuples, and how long they took; arrivals,
+        # and the partners that they found at once. And what a tuple has met up to each age.
+        self.met = [0, 0, 0, 0]
+        self.promised = [0.0] * (AGES + 1)
         self.life = self.unit = 1  # the window, in which units times are kept, and the window
         self.share = 1.0  # as a part of the longest
         self.weight = 0.0  # arrivals of the stream, faded
@@ -333,6 +337,7 @@ class Rates:
         keep = FADE if self.clump_hits >= 1000.0 else 1.0
         if keep < 1.0:
             self.lived = [number * 4 // 5 for number in self.lived]
+            self.met = [number * 4 // 5 for number in self.met]
             for wait in self.renewed:
                 self.renewed[wait] = self.renewed[wait] * 4 // 5
         self.clump_hits *= keep
@@ -354,7 +359,7 @@ class Rates:
 
     # --- fitting --------------------------------------------------------------------------
 
-    def fit(self, opposite_weight: float) -> None:
+    def fit(self, opposite_weight: float, keyless: bool) -> None:
         cells = self.cells()
         for _ in range(2):
             for feature in (AGE, WAIT):
@@ -378,8 +383,29 @@ class Rates:
         expected = self.expected(AGE, cells, believed=(WAIT,))
         self.known = self.judge_factor(AGE, expected, clump) >= ENOUGH * clump
         expected = self.expected(LEVEL, cells, believed=(AGE, WAIT))
+        if keyless:
+            self.promise(added(expected))
         is_known = self.judge_level(expected, clump, opposite_weight)
         self.look_ahead(cells, is_known)
+
+    def promise(self, expected: float) -> None:
+        """How many partners tuples have met, by age."""
+        hits = added([self.hits_at(LEVEL, level) for level in range(LEVELS)])
+        trials, time, arrivals, at_once = self.met
+        each = trials * float(self.life // self.unit) / max(1, time) / AGES
+        each *= hits / expected if expected > 0 else 0.0
+        self.promised = [at_once / max(1, arrivals)]
+        for age in range(AGES):
+            self.promised.append(self.promised[age] + each * self.believed[AGE][age])
+
+    def level_by_met(self, met: float, age: int) -> int:
+        """The level of a tuple that has met so many partners, beside what others of a place of ages
+        before its own have met."""
+        at = max(0.0, float(min(age, self.life)) / self.life * AGES - 1.0)
+        first = min(AGES - 1, int(at))
+        here, later = self.promised[first], self.promised[first + 1]
+        promised = here + min(1.0, at - first) * (later - here)
+        return level_of(76.0 * (met + 1.0) / (promised + 1.0))
 
     def expected(
         self, feature: int, cells: list[tuple[Cell, float]], believed: Sequence[int] = ()

@@ -183,6 +183,11 @@ class ValueJoin(WatchedJoin):
         """Do tuples meet iff their keys are equal? Then there are shadows instead of monitors."""
         return all(isinstance(predicate, Equal) for predicate in self.spec.predicates)
 
+    @property
+    def keyless(self) -> bool:
+        """Are no keys compared? Then the level of a tuple is what it has met."""
+        return not any(isinstance(predicate, Equal) for predicate in self.spec.predicates)
+
     def limit(self, stream: int) -> float:
         return 0.0 if self.by_key else super().limit(stream)
 
@@ -218,6 +223,7 @@ class ValueJoin(WatchedJoin):
         self.refresh_in, self.quiet, self.faded = 1, 0, 0
         self.seen_of, self.now_of = [0, 0], [0, 0]  # as of the last arrival that was seen
         self.scores: dict[int, float] = {}
+        self.partners: dict[int, int] = {}  # that a tuple has met so far, by order
         self.being_taken: list[Arrival] = []
         self.exposed: dict[int, tuple[int, int, int]] = {}
 
@@ -226,7 +232,7 @@ class ValueJoin(WatchedJoin):
         if key is NOTHING:
             return 0.0
         rates = self.rates[stream]
-        worth = rates.believed[0][level_of(self.keys.of(key, 1 - stream))]
+        worth = rates.believed[0][self.level(arrival)]
         side = int(self.by_key and self.keys.last_on[key] != stream)
         last, _ = self.keys.moments.get(key, (None, None))
         waited = 0 if last is None else self.short_now - last
@@ -235,6 +241,13 @@ class ValueJoin(WatchedJoin):
         if self.spec.importance_columns is not None:
             worth *= self.importances.worth(stream, arrival.importance)
         return worth
+
+    def level(self, arrival: Arrival, met: bool = False) -> int:
+        """As of before a partner was counted that it has just met."""
+        if self.keyless:
+            partners = self.partners.get(arrival.taken, 0)
+            return self.rates[arrival.stream].level_by_met(partners, self.age_of(arrival))
+        return level_of(max(0.0, self.keys.of(self.key(arrival), 1 - arrival.stream) - met))
 
     def ahead(self, rates: Rates, place: int, age: int) -> float:
         """Between what is ahead at the two ages beside this one."""
@@ -392,11 +405,13 @@ class ValueJoin(WatchedJoin):
         self.exposed[arrival.taken] = (self.seen_of[1 - stream], now, self.now_of[stream])
         if key is NOTHING or not (trials or met):
             return
-        level = level_of(max(0.0, self.keys.of(key, 1 - stream) - met))
+        level = self.level(arrival, met)
         window = self.width(stream) * self.monitors[stream].buckets
         old = self.age_of(arrival)
         is_timed = not any(window.kind == "rows" for window in self.spec.windows)
         young = old - ((now - since) * self.unit if is_timed else self.now_of[stream] - then)
+        rates.met[0] += trials
+        rates.met[1] += (old - young) // self.unit
         last, before = self.keys.moments.get(key, (None, None))
         cycle = now - since  # how long its key is not seen, where it was seen more than once
         if met and last == now:
@@ -432,7 +447,8 @@ class ValueJoin(WatchedJoin):
             self.hurry = min(64, 2 * self.hurry)
         elif 128 * wasted < len(self.alive):
             self.hurry //= 2
-        moves = any(f != 1.0 for rates in self.rates for part in rates.believed[1:] for f in part)
+        factors = [f for rates in self.rates for part in rates.believed[1:] for f in part]
+        moves = self.keyless or any(factor != 1.0 for factor in factors)
         self.hurry = max(16 if moves else 1, self.hurry)
         self.refreshed = self.wait_clock
         self.refresh_in = max(learning.SMALLEST_REFRESH, 8 * len(self.alive) // self.hurry)
@@ -445,14 +461,19 @@ class ValueJoin(WatchedJoin):
     def fit(self) -> None:
         self.lessons += 1
         for stream, rates in enumerate(self.rates):
-            rates.fit(self.rates[1 - stream].weight)
+            rates.fit(self.rates[1 - stream].weight, self.keyless)
             self.monitors[stream].known = rates.known
         self.importances.fit()
         self.unfitted = 0
 
     def met(self, arrival: Arrival, others: Sequence[Arrival]) -> None:
+        if self.spec.ties == "arrival":
+            self.rates[arrival.stream].met[2] += 1
+            self.rates[arrival.stream].met[3] += len(others)
+            self.partners[arrival.taken] = len(others)
         for other in others:
             self.account(other, True)
+            self.partners[other.taken] = self.partners.get(other.taken, 0) + 1
             if self.spec.importance_columns is not None:
                 self.importances.earn(other.stream, other.importance, arrival.importance)
             score, before = self.score(other), self.scores[other.taken]

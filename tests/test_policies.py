@@ -166,7 +166,10 @@ WINDOWS: list[Any] = [
 ]  # fmt: skip
 
 
-def recurring(number: int, policy: str, unit: int = 1, by_key: bool = True) -> Case:
+KEYLESS = tg.band("k", -1, 2)
+
+
+def recurring(number: int, policy: str, unit: int = 1, on: Any = "k") -> Case:
     """Two keys in three come back soon, at ages that differ between the streams."""
     random, tables = Random(number), {}
     for name, lag in (("left", 3), ("right", 12)):
@@ -181,12 +184,15 @@ def recurring(number: int, policy: str, unit: int = 1, by_key: bool = True) -> C
             }
         )
     spec = tg.JoinSpec(
-        on="k" if by_key else ["k", tg.band("w", -10, 10)],
+        on=on,
         time="ts", within=40 * unit if unit > 1 else WINDOWS[number], memory=40,
         policy=policy, importance="w",
         split=("auto", "shared", "even", "auto")[number],
         output_importance=("min", "mean", "max", "product")[number],
         ties=("arrival", "instant")[number % 2],
+        # Partners are met in order of arrival, as by the twin: what is learned of one of them is
+        # known when the next is scored.
+        index="nested-loop" if on is KEYLESS else "auto",
     )  # fmt: skip
     cuts = [0, 90, 91, 200, 350]
     pushes = [{n: t.slice(a, b - a) for n, t in tables.items()} for a, b in pairwise(cuts)]
@@ -201,14 +207,24 @@ def test_what_is_learned_over_many_windows_names_the_same_victims(number: int, p
     assert twin.lessons > 1
 
 
+@pytest.mark.parametrize("number", range(len(WINDOWS)))
+def test_value_knows_tuples_by_whom_they_met_where_no_keys_are_compared(number: int) -> None:
+    twin = check_victims(recurring(number, "value", on=KEYLESS))
+    assert isinstance(twin, ValueJoin)
+    assert twin.lessons > 1
+    assert twin.counts["evicted", 0] > 0
+    assert any(rates.promised[-1] > 0.0 for rates in twin.rates)
+
+
+@pytest.mark.parametrize("on", [["k", tg.band("w", -10, 10)], KEYLESS], ids=["key", "keyless"])
 @pytest.mark.parametrize(("number", "unit"), [(0, 1), (0, 2**22), (2, 1)])
 def test_value_learns_from_a_sample_of_its_tuples(
-    number: int, unit: int, monkeypatch: pytest.MonkeyPatch
+    number: int, unit: int, on: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Where a hash does not decide who meets: one slot in four, and all monitors; long times are
     kept in coarse units."""
     monkeypatch.setattr(match_rate, "STUDIED", 10)
-    twin = check_victims(recurring(number, "value", unit, by_key=False))
+    twin = check_victims(recurring(number, "value", unit, on))
     assert isinstance(twin, ValueJoin)
     assert twin.lessons > 1
     assert (twin.every, twin.unit) == (4, 8 if unit > 1 else 1)

@@ -135,8 +135,9 @@ def number_visitor(state, stream, slot):
 
 
 @part
-def admit(state, shed, arrivals, output, stream, arrival, visitor):
-    """Retain an arrival that was taken, if its window and the budget let it live."""
+def admit(state, shed, arrivals, output, stream, arrival, visitor, met):
+    """Retain an arrival that was taken and has met so many partners, if its window and the budget
+    let it live."""
     if visitor >= 0:
         number_visitor(state, stream, visitor)
     key = np.int64(frequency.NO_KEY)
@@ -152,7 +153,7 @@ def admit(state, shed, arrivals, output, stream, arrival, visitor):
         else:
             admit_under_budget(
                 state, shed, shed.samples, shed.patterns, arrivals, output, stream, arrival,
-                visitor, key,
+                visitor, key, met,
             )  # fmt: skip
     else:
         turn_away(state, shed, arrivals, output, stream, arrival, visitor, EXPIRED)
@@ -174,11 +175,11 @@ def turn_away(state, shed, arrivals, output, stream, arrival, visitor, why):
 
 @step
 def admit_under_budget(
-    state, shed, samples, patterns, arrivals, output, stream, arrival, visitor, key
+    state, shed, samples, patterns, arrivals, output, stream, arrival, visitor, key, met
 ):  # fmt: skip
     """`samples` and `patterns` are those of `shed`, None unless the policy has them."""
     size = arrivals.size[arrival] if state.gate[0].by_bytes else 1
-    priority, basis = appraise(state, shed, samples, arrivals, stream, arrival, key, size)
+    priority, basis = appraise(state, shed, samples, arrivals, stream, arrival, key, size, met)
     monitor = monitor_for(shed, stream)
     asked = np.inf if monitor >= 0 else priority
     if patterns is not None:
@@ -194,7 +195,7 @@ def admit_under_budget(
         if samples is not None:
             if shed.rule[0].kind == UNIFORM:  # to make room, it may have given up a result
                 priority = samples.levels[state.lanes[stream].account].priority
-        charge(state, shed, patterns, stream, slot, key, size, priority, basis, monitor)
+        charge(state, shed, patterns, stream, slot, key, size, priority, basis, met, monitor)
         if samples is not None:
             account = state.lanes[stream].account
             sampling.settle(shed, state.lanes, state.accounts, account, slot)
@@ -205,7 +206,7 @@ def admit_under_budget(
 
 
 @step
-def appraise(state, shed, samples, arrivals, stream, arrival, key, size):
+def appraise(state, shed, samples, arrivals, stream, arrival, key, size, met):
     """Priority and basis of an arrival that was just taken."""
     if samples is not None:
         is_timed = False
@@ -217,12 +218,12 @@ def appraise(state, shed, samples, arrivals, stream, arrival, key, size):
             state.gate[0].clock if is_timed else taken,
         )  # fmt: skip
     else:
-        priority, basis = worth_of_arrival(state, shed, arrivals, stream, arrival, key, size)
+        priority, basis = worth_of_arrival(state, shed, arrivals, stream, arrival, key, size, met)
     return priority, basis
 
 
 @step
-def worth_of_arrival(state, shed, arrivals, stream, arrival, key, size):
+def worth_of_arrival(state, shed, arrivals, stream, arrival, key, size, met):
     """The same for a policy that does not sample."""
     rule = shed.rule
     own = importance_of(state, arrivals, arrival)
@@ -247,7 +248,7 @@ def worth_of_arrival(state, shed, arrivals, stream, arrival, key, size):
         elif rule[0].kind == VALUE:
             priority = worth.score(
                 rule, shed.stages, shed.importances, shed.rates, counts, state.gate[0].combine,
-                state.gate[0].has_importance, stream, key, own, born, moment, size,
+                state.gate[0].has_importance, stream, key, own, born, moment, size, met,
             )  # fmt: skip
         else:
             random = 0.0
@@ -394,12 +395,12 @@ def trim(state, shed, output):
 
 
 @step
-def charge(state, shed, patterns, stream, slot, key, size, priority, basis, monitor):
+def charge(state, shed, patterns, stream, slot, key, size, priority, basis, met, monitor):
     """The tuple in `slot` is retained from now on."""
     if shed.rule[0].kind == CUMULATIVE:
         priority = worth.bounded(priority / shed.queues[stream].scale)
     born = birth(state, shed, stream, state.slots[slot].time)
-    members.write(shed.members, slot, priority, basis, born, size, key, monitor)
+    members.write(shed.members, slot, priority, basis, born, size, key, met, monitor)
     budget.enter(shed, state.lanes[stream].account, state.accounts, slot)
     if patterns is not None:
         standing_patterns.admit(shed, key, stream)

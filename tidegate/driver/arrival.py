@@ -19,6 +19,7 @@ from tidegate.driver.meeting import emit, find, learn, matched
 from tidegate.driver.observing import produced, see
 from tidegate.driver.prefetching import look_ahead
 from tidegate.driver.probing import ANYBODY
+from tidegate.estimators.match_rate import greet
 from tidegate.state.join_state import FOUND, MATCHES, NOTHING_FOUND
 from tidegate.windows import lifetime
 from tidegate.windows.arrivals import earliest
@@ -64,9 +65,10 @@ def run(state, shed, arrivals, work, many, output):
         if shed is not None:
             see(state, shed, arrivals, stream, arrival)
             produced(shed, arrivals, arrival, progress[MATCHES])
+            greet(shed.rates, stream, progress[MATCHES])
             matched(state, shed, arrivals, arrival, work, many, stream, ANYBODY)
             want_again(state, shed, shed.samples, work, output, 1 - stream, progress[MATCHES])
-        admit(state, shed, arrivals, output, stream, arrival, NO_VISITOR)
+        admit(state, shed, arrivals, output, stream, arrival, NO_VISITOR, progress[MATCHES])
         progress[FOUND] = NOTHING_FOUND
         lifetime.note_peak(state.pool, state.lanes[stream])
         cursor[stream] += 1

@@ -130,7 +130,7 @@ def run(state, shed, arrivals, work, many, output):
                 tell_pairs(shed.patterns, work)
             take(state, stream)
             slot = work.group[progress[PLACE], SLOT]
-            admit(state, shed, arrivals, output, stream, arrival, slot)
+            admit(state, shed, arrivals, output, stream, arrival, slot, 0)
         else:
             whom = NEWCOMERS if phase == PAIRS else EARLIER
             if progress[FOUND] == NOTHING_FOUND:

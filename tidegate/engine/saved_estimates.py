@@ -25,7 +25,9 @@ _MARK = {b"tidegate": b"learned"}
 _RULE = ("first", "begun", "faded", "quiet", "refresh", "until_plan", "instant", "statistics")
 # Version 3 was written without the first at first, version 4 without the others: they mean nothing
 # for long, or are made of what was written (`_with_ahead`).
-_NEW = {"rule.instant", "rates.ahead", "rates.renewed", "rates.lived"}
+_NEW = {
+    f"rates.{name}" for name in ("ahead", "renewed", "lived", "met", "promised")
+} | {"rule.instant"}  # fmt: skip
 # Places of levels and waits were other ones in early versions: these are learned again.
 _RECUT = {
     f"rates.{name}"
@@ -40,8 +42,8 @@ _QUEUE = (
 )  # fmt: skip
 _RATES = (
     "trials", "hits", "old_hits", "level", "age", "wait", "level_rate",
-    "age_rate", "wait_rate", "ahead", "renewed", "lived", "weight", "known", "clumps",
-    "clock",
+    "age_rate", "wait_rate", "ahead", "renewed", "lived", "met", "promised", "weight", "known",
+    "clumps", "clock",
 )  # fmt: skip
 _WATCH = ("alive", "lives", "waited", "known")
 _LEVELS = ("start", "peak", "reviewed", "begun")

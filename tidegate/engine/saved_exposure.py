@@ -37,12 +37,14 @@ def dump(shed: Shed) -> dict[str, Any]:
             ring = _ring_of(shed, stream)
             parts |= {f"shadows.{stream}.{name}": ring[name] for name in _FIELDS}
         return parts
-    slots = np.flatnonzero(shed.members.notes.monitor != NOT_CHARGED)
-    slots, places = exposure.studied(shed, slots)
+    every_slot = np.flatnonzero(shed.members.notes.monitor != NOT_CHARGED)
+    slots, places = exposure.studied(shed, every_slot)
     parts = {"exposed.slot": slots}
     parts |= {f"exposed.{name}": shed.rates.exposed[name][places] for name in ("moment", "seen")}
     if len(shed.rates.aged) > 1:
         parts["exposed.aged"] = shed.rates.aged[places]
+    if len(shed.members.met) > 1:
+        parts["met"] = shed.members.met[every_slot]
     return parts
 
 
@@ -97,6 +99,11 @@ def _expose(shed: Shed, saved: dict[str, Any], line: Any, scale: int) -> None:
     rates.exposed["seen"][places] = seen[its].astype(np.int64) & 0xFFFFFFFF
     if len(rates.aged) > 1:
         rates.aged[places] = aged[its]
+    if len(shed.members.met) > 1 and "met" in saved:
+        met = saved["met"]
+        is_right = met.dtype == np.float32 and len(met) == len(all_slots)
+        require(is_right and bool((met >= 0).all() and np.isfinite(met).all()), "a count is wrong")
+        shed.members.met[all_slots] = met
 
 
 def in_short(shed: Shed, moments: Any, scale: int) -> Any:

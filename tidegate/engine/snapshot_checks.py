@@ -284,9 +284,9 @@ def _check_rates(shed: Shed) -> None:
     rates = shed.rates
     for part in (rates.trials, rates.hits):
         require(np.isfinite(part).all() and (part >= 0).all(), "a count is negative")
-    for part in (rates.renewed, rates.lived):
+    for part in (rates.renewed, rates.lived, rates.met):
         require(bool((part >= 0).all()), "a count is negative")
-    for name in ("level_rate", "age_rate", "wait_rate", "ahead", "weight", "level"):
+    for name in ("level_rate", "age_rate", "wait_rate", "ahead", "promised", "weight", "level"):
         part = getattr(rates, name)
         require(np.isfinite(part).all() and (part >= 0).all(), "a rate is wrong")
     now = int(rates.clock[match_rate.NOW])

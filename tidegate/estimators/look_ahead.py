@@ -61,7 +61,9 @@ def look_ahead(rates, stream, cells, is_known):
 
 @part
 def is_moving(rates):
-    """Can what is ahead of a tuple change as time goes on?"""
+    """Can what a tuple is worth fall as time goes on?"""
+    if match_rate.is_keyless(rates):
+        return True
     for stream in range(len(rates.weight)):
         if not (_is_flat(rates.wait_rate[stream]) and _is_flat(rates.age_rate[stream])):
             return True

@@ -39,6 +39,8 @@ MOST_AGES = 40
 SHORTEST_WAIT = 256  # the first ends at 1/256 of the span, then each is twice as long
 STUDIED = 4096  # tuples from which rates are learned, where a budget holds more, and all monitors
 NOT_STUDIED = -1
+AS_PROMISED = 76.0  # the count, in the middle of a level, of tuples that met as many as others
+LATE = 1.0  # places of ages
 GIVEN_SCALE = 4096.0  # a given share stands on the level of so many times itself
 HOLD = 0.1  # more, at the end of its life, is a tuple worth of which nothing is known
 _LASTING = 1000.0  # hits; less than that is kept until there is more
@@ -79,6 +81,8 @@ class MatchRate(NamedTuple):
     cells: NDArray[np.int16]  # and the cells with trials
     life: NDArray[np.int64]  # [stream]: its window, in whole places of the age curve,
     share: NDArray[np.float64]  # and as a part of the span
+    met: NDArray[np.int64]  # [stream], where no keys are compared: see TRIALS to AT_ONCE
+    promised: NDArray[np.float64]  # [stream, age]: partners that a tuple has met up to an age
     own_rate: NDArray[np.float64]  # scratch of `look_ahead`, by place,
     stay: NDArray[np.float64]  # and [side]: what a renewed wait brings, and how long
 
@@ -100,7 +104,9 @@ LEVEL, AGE, WAIT = range(3)  # the features of `hits`
 NOW, REFRESHED, UNFITTED, HURRY = range(4)  # of `clock`
 HITS, SQUARES, LAST, RUN = range(4)  # of `clumps`
 SPAN, CLOCK_OF, SHIFT, SHORT_SPAN = range(4)  # of `span`
-TRIALS, TIME = range(2)  # of `lived`; times in short units, in whole numbers, as all evidence
+# Of `lived`; times in short units, in whole numbers, as all evidence. Of `met`, the same of those
+# that were retained, and the arrivals with the partners that they found at once.
+TRIALS, TIME, ARRIVALS, AT_ONCE = range(4)
 EVERY, MONITORS = range(2)  # of `study`
 
 
@@ -111,6 +117,7 @@ def empty(
     slots: int = 0,
     is_counted: bool = False,
     study: tuple[int, int] = (0, 0),
+    keyless: bool = False,
 ) -> MatchRate:
     places = max(LEVELS, ages, SIDES * WAITS)
     studied = _places_for(slots, study)
@@ -143,6 +150,8 @@ def empty(
         cells=np.zeros(LEVELS * max(1, ages) * SIDES * WAITS, np.int16),
         life=np.ones(streams, np.int64),
         share=np.ones(streams, np.float64),
+        met=np.zeros((streams, 4), np.int64),
+        promised=np.zeros((streams, ages + 1 if keyless else 1), np.float64),
         own_rate=np.zeros(SIDES * WAITS, np.float64),
         stay=np.zeros((SIDES, 2), np.float64),
     )
@@ -204,6 +213,24 @@ def level_of(count):
     if count < _SINGLE - 0.5:
         return int(count + 0.5)
     return min(LEVELS - 1, _SINGLE + int(2.0 * math.log2(max(1.0, count / _SINGLE))))
+
+
+@step
+def is_keyless(rates):
+    """Does the level of a tuple say what it has met, because no keys are compared?"""
+    return rates.promised.shape[1] > 1
+
+
+@step
+def level_by_met(rates, stream, met, age):
+    """The level of a tuple that has met so many partners by now, beside those of its age. Partners
+    that came one place of ages later than usual are no sign that none will come."""
+    ages = rates.promised.shape[1] - 1
+    at = max(0.0, np.float64(min(age, rates.life[stream])) / rates.life[stream] * ages - LATE)
+    first = min(ages - 1, np.int64(at))
+    here, later = rates.promised[stream, first], rates.promised[stream, first + 1]
+    promised = here + min(1.0, at - first) * (later - here)
+    return level_of(AS_PROMISED * (met + 1.0) / (promised + 1.0))
 
 
 @kernel
@@ -388,6 +415,36 @@ def per_window(rates, stream):
     return rates.lived[stream, TRIALS] * life / time if time > 0 else 0.0
 
 
+@step
+def live_on(rates, stream, trials, time):
+    """The same for a retained tuple, where no keys are compared."""
+    if is_keyless(rates):
+        rates.met[stream, TRIALS] += trials
+        rates.met[stream, TIME] += time >> rates.span[SHIFT]
+
+
+@step
+def greet(rates, stream, count):
+    """An arrival has found so many partners at once."""
+    if is_keyless(rates):
+        rates.met[stream, ARRIVALS] += 1
+        rates.met[stream, AT_ONCE] += count
+
+
+@part
+def promise(rates, stream, hits, expected):
+    """How many partners a tuple has met up to each age, from hits and what trials by age make of
+    them but for the scale."""
+    met, ages = rates.met[stream], rates.promised.shape[1] - 1
+    life = np.float64(rates.life[stream] >> rates.span[SHIFT])
+    each = met[TRIALS] * life / max(1, met[TIME]) / ages
+    each *= hits / expected if expected > 0.0 else 0.0
+    rates.promised[stream, 0] = met[AT_ONCE] / max(1, met[ARRIVALS])
+    for age in range(ages):
+        factor = rates.age[stream, age] if rates.told[1] else rates.age_rate[stream, age]
+        rates.promised[stream, age + 1] = rates.promised[stream, age] + each * factor
+
+
 @part
 def fade(rates):
     """Old evidence counts for less from now on, where there is so much that it will be replaced."""
@@ -397,8 +454,10 @@ def fade(rates):
         rates.clumps[stream, HITS] *= keep
         rates.clumps[stream, SQUARES] *= keep
         if keep < 1.0:
-            rates.lived[stream, TRIALS] = rates.lived[stream, TRIALS] * 4 // 5
-            rates.lived[stream, TIME] = rates.lived[stream, TIME] * 4 // 5
+            for what in range(2):
+                rates.lived[stream, what] = rates.lived[stream, what] * 4 // 5
+            for what in range(4):
+                rates.met[stream, what] = rates.met[stream, what] * 4 // 5
             for place in range(SIDES * WAITS):
                 rates.renewed[stream, place] = rates.renewed[stream, place] * 4 // 5
         for feature in range(3):

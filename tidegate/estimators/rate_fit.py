@@ -32,6 +32,8 @@ from tidegate.estimators.match_rate import (
     UNFITTED,
     WAIT,
     WAITS,
+    is_keyless,
+    promise,
     typical,
 )
 
@@ -72,9 +74,21 @@ def fit(rates):
         _expect(rates, stream, AGE, cells, age, wait)
         rates.known[stream] = _judge_factor(rates, stream, AGE, age, clump)
         _expect(rates, stream, LEVEL, cells, age, wait)
+        if is_keyless(rates):
+            _promise(rates, stream)
         is_known = _judge_level(rates, stream, clump)
         look_ahead(rates, stream, cells, is_known)
     rates.clock[UNFITTED] = 0
+
+
+@part
+def _promise(rates, stream):
+    """What tuples have met at each age, from what was expected of all levels together."""
+    hits = expected = 0.0
+    for level in range(LEVELS):
+        hits += _hits(rates, stream, LEVEL, level)
+        expected += rates.expected[level]
+    promise(rates, stream, hits, expected)
 
 
 @part

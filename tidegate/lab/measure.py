@@ -145,12 +145,17 @@ def _streams(source: str, arguments: str, seed: int, folder: str) -> dict[str, p
     return SOURCES[source](seed=seed, **chosen)
 
 
-def _spec(configuration: Configuration, budget: int | None) -> tg.JoinSpec:
-    options: dict[str, Any] = dict(configuration.spec)
-    options["streams"] = tuple(options["streams"])
+def options_of(spec: Mapping[str, Any]) -> dict[str, Any]:
+    """Options of a `JoinSpec` from those of a configuration, which is JSON."""
+    options = {**spec, "streams": tuple(spec["streams"])}
     band = options.pop("band", None)
     if band is not None:
         options["on"] = tg.band(*band)
+    return options
+
+
+def _spec(configuration: Configuration, budget: int | None) -> tg.JoinSpec:
+    options = options_of(configuration.spec)
     if budget is None:
         options.pop("split", None)
         return tg.JoinSpec(**options, seed=configuration.seed)

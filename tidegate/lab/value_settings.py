@@ -83,14 +83,22 @@ def _families(quick: bool) -> list[JoinToValue]:
     for family in (
         "skew", "age", "bursts", "one-to-one", "one-sided", "drift", "abrupt", "mixed"
     ):  # fmt: skip
-        within: Any = {"left": WINDOW, "right": 0} if family in ONE_SIDED else WINDOW
-        spec = {
-            "streams": ("left", "right"), "on": "key", "time": "ts", "importance": "importance",
-            "within": within,
-        }  # fmt: skip
-        arguments = {"family": family, "windows": windows}
-        found.append(JoinToValue(family, FAMILY, "family_streams", arguments, spec))
+        found.append(_family(family, family, windows, {"on": "key"}))
+    # The same where keys are numbers that may differ by so much, so that no key can be counted.
+    for family, apart in (("skew", 1), ("age", 0), ("bursts", 1), ("one-to-one", 0)):
+        band = {"band": ["key", -apart, apart]}
+        found.append(_family(f"{family} by band", family, windows, band))
     return found
+
+
+def _family(name: str, family: str, windows: int, predicate: Mapping[str, Any]) -> JoinToValue:
+    within: Any = {"left": WINDOW, "right": 0} if family in ONE_SIDED else WINDOW
+    spec = {
+        **predicate, "streams": ("left", "right"), "time": "ts", "importance": "importance",
+        "within": within,
+    }  # fmt: skip
+    arguments = {"family": family, "windows": windows}
+    return JoinToValue(name, FAMILY, "family_streams", arguments, spec)
 
 
 def _lab(quick: bool) -> list[JoinToValue]:

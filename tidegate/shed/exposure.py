@@ -4,8 +4,8 @@ Law: a tuple's trials are counted for the cell in which it stood, up to the mome
 stand in another: when it has met an arrival, when it leaves, when evidence fades, and at every
 refresh. So each arrival is a trial for each tuple that was there, once. Of a key the last two
 moments are known; if it was seen more often since a tuple was last looked at, it is taken to have
-come as regularly as between these two. Where a budget holds many tuples, a sample of them is studied
-(`match_rate.place_of`).
+come as regularly as between these two. Where a budget holds many tuples, a sample of them is
+studied (`match_rate.place_of`).
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from tidegate.compiled import layout
 from tidegate.compiled.kernel import part, step
 from tidegate.estimators import frequency, match_rate
-from tidegate.shed.members import born_at, is_one
+from tidegate.shed.members import born_at, is_one, met_at
 
 AHEAD = 16  # members: far enough to hide a cache miss
 
@@ -83,9 +83,13 @@ def _account_at(shed, slot, place, met):
     arrival, now = shed.queues[1 - stream].seen, shed.queues[stream].now
     trials, since, aged = match_rate.exposed_to(rates, place, arrival, now)
     if key != frequency.NO_KEY and (trials > 0 or met):
-        level = level_of(shed.rule, shed.frequency.counts, key, stream, met)
         window = shed.stages.width[stream] * shed.curve.watch[stream].buckets
         oldest = now - born_at(shed.members, slot)
+        if match_rate.is_keyless(rates) and shed.rule[0].statistics != frequency.GIVEN:
+            level = match_rate.level_by_met(rates, stream, met_at(shed.members, slot), oldest)
+        else:
+            level = level_of(shed.rule, shed.frequency.counts, key, stream, met)
+        match_rate.live_on(rates, stream, trials, aged)
         youngest = oldest - aged
         last, before = np.int64(rates.activity[key].last), np.int64(rates.activity[key].before)
         cycle = since  # how long its key is not seen, where it was seen more than once meanwhile

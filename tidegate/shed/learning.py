@@ -102,6 +102,8 @@ def score_again(shed, slot, combine, weighed, partner):
     not clear waits for the next refresh: each takes one more entry in the queue."""
     members = shed.members
     exposure.account(shed, slot, 1)
+    if len(members.met) > 1:
+        members.met[slot] += np.float32(1.0)
     if weighed:
         stream, own = np.int64(members.notes[slot].stream), basis_at(members, slot)
         importance.earn(shed.importances, stream, combine, own, partner)

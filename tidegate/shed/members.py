@@ -11,6 +11,7 @@ a single number for all where it does not, so that one driver serves all policie
 | `born` | those that know ages, by count or by order of arrival; else it is the slot's time |
 | `cost` | budgets in bytes |
 | `key` | those that count keys |
+| `met` | `value`, where no keys are compared: how many partners the tuple has met so far |
 | `links` | tuples that stand by key or by age: neighbours in a list |
 | `below` | the first child, where the tuples of a key form a heap; the stage, of tuples by age |
 """
@@ -40,6 +41,7 @@ class Members(NamedTuple):
     born: NDArray[np.int64]
     cost: NDArray[np.int32]
     key: NDArray[np.int32]
+    met: NDArray[np.float32]
     links: Any
     below: NDArray[np.int32]
 
@@ -52,6 +54,7 @@ class Needs(NamedTuple):
     born: bool
     cost: bool
     key: bool
+    met: bool
     links: bool
     below: bool
 
@@ -59,7 +62,7 @@ class Needs(NamedTuple):
 def empty(slots: Any, notes: Any, needs: Needs) -> Members:
     """Nobody is a member yet."""
     lengths = [max(2, len(notes)) if needed else 1 for needed in needs]
-    priority, basis, born, cost, key, links, below = lengths
+    priority, basis, born, cost, key, met, links, below = lengths
     return Members(
         slots=slots,
         notes=notes,
@@ -68,6 +71,7 @@ def empty(slots: Any, notes: Any, needs: Needs) -> Members:
         born=np.zeros(born, np.int64),
         cost=np.ones(cost, np.int32),
         key=np.zeros(key, np.int32),
+        met=np.zeros(met, np.float32),
         links=records(LINK, links),
         below=np.zeros(below, np.int32),
     )
@@ -114,6 +118,11 @@ def cost_at(members, slot):
 
 
 @step
+def met_at(members, slot):
+    return np.float64(members.met[slot if len(members.met) > 1 else 0])
+
+
+@step
 def stage_of(members, slot):
     """The stage of age of a tuple that stands by age; 0 where there is one stage."""
     return np.int64(members.below[slot if len(members.below) > 1 else 0])
@@ -125,7 +134,7 @@ def set_stage(members, slot, stage):
 
 
 @step
-def write(members, slot, priority, basis, born, cost, key, monitor):
+def write(members, slot, priority, basis, born, cost, key, met, monitor):
     """The tuple in this slot is a member from now on."""
     members.notes[slot].monitor = monitor
     if len(members.priority) > 1:
@@ -136,3 +145,5 @@ def write(members, slot, priority, basis, born, cost, key, monitor):
     members.cost[slot if len(members.cost) > 1 else 0] = cost
     if len(members.key) > 1:
         members.key[slot] = key
+    if len(members.met) > 1:
+        members.met[slot] = met

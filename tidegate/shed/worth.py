@@ -32,7 +32,7 @@ import numpy as np
 from tidegate.compiled.kernel import part, step
 from tidegate.estimators import frequency, importance, look_ahead, match_rate
 from tidegate.shed import ages
-from tidegate.shed.members import basis_at, born_at, cost_at
+from tidegate.shed.members import basis_at, born_at, cost_at, met_at
 from tidegate.shed.shed_records import (
     ADDITIVE,
     ARRIVAL_ORDER,
@@ -152,14 +152,17 @@ def at_arrival(rule, counts, key, stream, own, random):
 
 @part
 def score(
-    rule, stages, importances, rates, counts, combine, weighed, stream, key, own, born, now, size
-):
+    rule, stages, importances, rates, counts, combine, weighed, stream, key, own, born, now, size,
+    met,
+):  # fmt: skip
     """VALUE of a tuple at a moment, from the estimates as of the last fit."""
     other = 1 - stream
     if key == frequency.NO_KEY:
         return 0.0
     if rule[0].statistics == frequency.GIVEN:
         worth = frequency.count_of(counts, key, other)
+    elif match_rate.is_keyless(rates):
+        worth = rates.level_rate[stream, match_rate.level_by_met(rates, stream, met, now - born)]
     else:
         level = match_rate.level_of(frequency.count_of(counts, key, other))
         worth = rates.level_rate[stream, level]
@@ -182,4 +185,5 @@ def score_of(shed, slot, combine, weighed):
         shed.rule, shed.stages, shed.importances, shed.rates, shed.frequency.counts, combine,
         weighed, stream, np.int64(members.key[slot]), basis_at(members, slot),
         born_at(members, slot), shed.queues[stream].now, cost_at(members, slot),
+        met_at(members, slot),
     )  # fmt: skip

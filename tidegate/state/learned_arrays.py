@@ -123,6 +123,11 @@ def has_shadows(spec: JoinSpec) -> bool:
     return len(spec.streams) == 2 and all(isinstance(each, Equal) for each in spec.predicates)
 
 
+def is_keyless(spec: JoinSpec) -> bool:
+    """Is nothing compared by keys? Then VALUE knows a tuple by the partners that it has met."""
+    return not any(isinstance(each, Equal) for each in spec.predicates)
+
+
 def monitors_of(spec: JoinSpec, recipe: recipes.Recipe) -> int:
     """How many monitors there is room for; VALUE needs none where it has shadows."""
     learns = recipe.aged and not (recipe.kind == shed_records.VALUE and has_shadows(spec))
@@ -148,7 +153,10 @@ def rates_of(
         else:
             study = match_rate.study_of(_tuples(spec), streams * age_curve.MOST_MONITORS)
             slots = max(2, len(state.slots))
-            rates = match_rate.empty(streams, ages, slots=slots, is_counted=is_counted, study=study)
+            rates = match_rate.empty(
+                streams, ages, slots=slots, is_counted=is_counted, study=study,
+                keyless=is_keyless(spec),
+            )  # fmt: skip
     else:
         rates = match_rate.empty(streams)
     return rates._replace(activity=columns["activity"])

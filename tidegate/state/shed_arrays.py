@@ -49,6 +49,7 @@ from tidegate.state.learned_arrays import (
     buckets_of,
     by_stream,
     has_shadows,
+    is_keyless,
     monitors_of,
     open_curve,
     open_rates,
@@ -152,6 +153,7 @@ def _needs(spec: JoinSpec, recipe: recipes.Recipe, state: State) -> members.Need
         born=(recipe.aged and by_age) or (knows_ages and not state.lanes.is_time_window.all()),
         cost=spec.memory_bytes is not None,
         key=recipe.keyed or kind == shed_records.ARRIVAL_ORDER,
+        met=kind == shed_records.VALUE and is_keyless(spec),
         links=by_key or by_age,
         below=(by_key and has_bases) or (by_age and recipe.aged),
     )
