@@ -19,7 +19,7 @@ from tidegate.driver.meeting import emit, find, learn, matched
 from tidegate.driver.observing import produced, see
 from tidegate.driver.prefetching import look_ahead
 from tidegate.driver.probing import ANYBODY
-from tidegate.estimators.match_rate import greet
+from tidegate.estimators.partners_met import greet
 from tidegate.state.join_state import FOUND, MATCHES, NOTHING_FOUND
 from tidegate.windows import lifetime
 from tidegate.windows.arrivals import earliest

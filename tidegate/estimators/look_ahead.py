@@ -20,7 +20,7 @@ from __future__ import annotations
 import numpy as np
 
 from tidegate.compiled.kernel import part, step
-from tidegate.estimators import match_rate
+from tidegate.estimators import match_rate, partners_met
 from tidegate.estimators.match_rate import HOLD, SHORTEST_WAIT, SIDES, WAITS
 
 _WIDER = 1.5  # each step is so much longer than the one before
@@ -62,7 +62,7 @@ def look_ahead(rates, stream, cells, is_known):
 @part
 def is_moving(rates):
     """Can what a tuple is worth fall as time goes on?"""
-    if match_rate.is_keyless(rates):
+    if partners_met.is_keyless(rates):
         return True
     for stream in range(len(rates.weight)):
         if not (_is_flat(rates.wait_rate[stream]) and _is_flat(rates.age_rate[stream])):

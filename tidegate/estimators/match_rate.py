@@ -39,8 +39,6 @@ MOST_AGES = 40
 SHORTEST_WAIT = 256  # the first ends at 1/256 of the span, then each is twice as long
 STUDIED = 4096  # tuples from which rates are learned, where a budget holds more, and all monitors
 NOT_STUDIED = -1
-AS_PROMISED = 76.0  # the count, in the middle of a level, of tuples that met as many as others
-LATE = 1.0  # places of ages
 GIVEN_SCALE = 4096.0  # a given share stands on the level of so many times itself
 HOLD = 0.1  # more, at the end of its life, is a tuple worth of which nothing is known
 _LASTING = 1000.0  # hits; less than that is kept until there is more
@@ -213,24 +211,6 @@ def level_of(count):
     if count < _SINGLE - 0.5:
         return int(count + 0.5)
     return min(LEVELS - 1, _SINGLE + int(2.0 * math.log2(max(1.0, count / _SINGLE))))
-
-
-@step
-def is_keyless(rates):
-    """Does the level of a tuple say what it has met, because no keys are compared?"""
-    return rates.promised.shape[1] > 1
-
-
-@step
-def level_by_met(rates, stream, met, age):
-    """The level of a tuple that has met so many partners by now, beside those of its age. Partners
-    that came one place of ages later than usual are no sign that none will come."""
-    ages = rates.promised.shape[1] - 1
-    at = max(0.0, np.float64(min(age, rates.life[stream])) / rates.life[stream] * ages - LATE)
-    first = min(ages - 1, np.int64(at))
-    here, later = rates.promised[stream, first], rates.promised[stream, first + 1]
-    promised = here + min(1.0, at - first) * (later - here)
-    return level_of(AS_PROMISED * (met + 1.0) / (promised + 1.0))
 
 
 @kernel
@@ -413,36 +393,6 @@ def per_window(rates, stream):
     time = rates.lived[stream, TIME]
     life = np.float64(rates.life[stream] >> rates.span[SHIFT])
     return rates.lived[stream, TRIALS] * life / time if time > 0 else 0.0
-
-
-@step
-def live_on(rates, stream, trials, time):
-    """The same for a retained tuple, where no keys are compared."""
-    if is_keyless(rates):
-        rates.met[stream, TRIALS] += trials
-        rates.met[stream, TIME] += time >> rates.span[SHIFT]
-
-
-@step
-def greet(rates, stream, count):
-    """An arrival has found so many partners at once."""
-    if is_keyless(rates):
-        rates.met[stream, ARRIVALS] += 1
-        rates.met[stream, AT_ONCE] += count
-
-
-@part
-def promise(rates, stream, hits, expected):
-    """How many partners a tuple has met up to each age, from hits and what trials by age make of
-    them but for the scale."""
-    met, ages = rates.met[stream], rates.promised.shape[1] - 1
-    life = np.float64(rates.life[stream] >> rates.span[SHIFT])
-    each = met[TRIALS] * life / max(1, met[TIME]) / ages
-    each *= hits / expected if expected > 0.0 else 0.0
-    rates.promised[stream, 0] = met[AT_ONCE] / max(1, met[ARRIVALS])
-    for age in range(ages):
-        factor = rates.age[stream, age] if rates.told[1] else rates.age_rate[stream, age]
-        rates.promised[stream, age + 1] = rates.promised[stream, age] + each * factor
 
 
 @part

@@ -32,10 +32,9 @@ from tidegate.estimators.match_rate import (
     UNFITTED,
     WAIT,
     WAITS,
-    is_keyless,
-    promise,
     typical,
 )
+from tidegate.estimators.partners_met import is_keyless, promise
 
 SWEEPS = 2  # of the fitting, each time; factors are kept, so it goes on from where it was
 POWERS = (-2.0, -1.0, -0.5, 0.0, 0.25, 0.5, 0.75, 1.0)

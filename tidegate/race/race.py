@@ -32,7 +32,7 @@ ENOUGH, FEWEST = 32, 8  # tokens of a contender
 # by at most, and as the last blocks, how long VALUE is tried again, and until it has learned.
 FILLING, SETTLING, MOST, LAST, AGAIN, LEARNING = 0.75, 1.0, 8.0, 3.0, 2.0, 6.0
 LEAST = 6  # blocks for a verdict
-MARGIN, SIGMAS, SURE = 0.02, 2.2, 3.0  # by which one is ahead, in all blocks or in the last
+MARGIN, SIGMAS, SURE = 0.02, 3.0, 3.5  # by which one is ahead, in all blocks or in the last
 LOOK = 0.004  # of the results may be spent on trials of VALUE
 SHORTEST, LONGEST = 12.0, 200.0  # windows between two trials
 CHANGED, FAR = 0.2, -1.0  # of a lead between contenders, and the smallest that counts

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from tidegate.compiled import layout
 from tidegate.compiled.kernel import part, step
-from tidegate.estimators import frequency, match_rate
+from tidegate.estimators import frequency, match_rate, partners_met
 from tidegate.shed.members import born_at, is_one, met_at
 
 AHEAD = 16  # members: far enough to hide a cache miss
@@ -85,11 +85,11 @@ def _account_at(shed, slot, place, met):
     if key != frequency.NO_KEY and (trials > 0 or met):
         window = shed.stages.width[stream] * shed.curve.watch[stream].buckets
         oldest = now - born_at(shed.members, slot)
-        if match_rate.is_keyless(rates) and shed.rule[0].statistics != frequency.GIVEN:
-            level = match_rate.level_by_met(rates, stream, met_at(shed.members, slot), oldest)
+        if partners_met.is_keyless(rates) and shed.rule[0].statistics != frequency.GIVEN:
+            level = partners_met.level_by_met(rates, stream, met_at(shed.members, slot), oldest)
         else:
             level = level_of(shed.rule, shed.frequency.counts, key, stream, met)
-        match_rate.live_on(rates, stream, trials, aged)
+        partners_met.live_on(rates, stream, trials, aged)
         youngest = oldest - aged
         last, before = np.int64(rates.activity[key].last), np.int64(rates.activity[key].before)
         cycle = since  # how long its key is not seen, where it was seen more than once meanwhile

@@ -30,7 +30,7 @@ from __future__ import annotations
 import numpy as np
 
 from tidegate.compiled.kernel import part, step
-from tidegate.estimators import frequency, importance, look_ahead, match_rate
+from tidegate.estimators import frequency, importance, look_ahead, match_rate, partners_met
 from tidegate.shed import ages
 from tidegate.shed.members import basis_at, born_at, cost_at, met_at
 from tidegate.shed.shed_records import (
@@ -161,8 +161,8 @@ def score(
         return 0.0
     if rule[0].statistics == frequency.GIVEN:
         worth = frequency.count_of(counts, key, other)
-    elif match_rate.is_keyless(rates):
-        worth = rates.level_rate[stream, match_rate.level_by_met(rates, stream, met, now - born)]
+    elif partners_met.is_keyless(rates):
+        worth = rates.level_rate[stream, partners_met.level_by_met(rates, stream, met, now - born)]
     else:
         level = match_rate.level_of(frequency.count_of(counts, key, other))
         worth = rates.level_rate[stream, level]
