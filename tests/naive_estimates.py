@@ -359,7 +359,7 @@ class Rates:
 
     # --- fitting --------------------------------------------------------------------------
 
-    def fit(self, opposite_weight: float, keyless: bool) -> None:
+    def fit(self, opposite_weight: float, keyless: bool, has_shadows: bool) -> None:
         cells = self.cells()
         for _ in range(2):
             for feature in (AGE, WAIT):
@@ -386,7 +386,7 @@ class Rates:
         if keyless:
             self.promise(added(expected))
         is_known = self.judge_level(expected, clump, opposite_weight)
-        self.look_ahead(cells, is_known)
+        self.look_ahead(cells, is_known and (has_shadows or self.known))
 
     def promise(self, expected: float) -> None:
         """How many partners tuples have met, by age."""

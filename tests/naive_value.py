@@ -461,7 +461,7 @@ class ValueJoin(WatchedJoin):
     def fit(self) -> None:
         self.lessons += 1
         for stream, rates in enumerate(self.rates):
-            rates.fit(self.rates[1 - stream].weight, self.keyless)
+            rates.fit(self.rates[1 - stream].weight, self.keyless, self.by_key)
             self.monitors[stream].known = rates.known
         self.importances.fit()
         self.unfitted = 0

@@ -76,6 +76,10 @@ def fit(rates):
         if is_keyless(rates):
             _promise(rates, stream)
         is_known = _judge_level(rates, stream, clump)
+        if len(rates.exposed) > 1:
+            # Learned from the tuples that are retained. If the young ones stayed, old ages would
+            # never be seen: the older of equal tuples stay until there is evidence at all ages.
+            is_known = is_known and rates.known[stream] != 0
         look_ahead(rates, stream, cells, is_known)
     rates.clock[UNFITTED] = 0
 
