@@ -57,6 +57,7 @@ def test_bars_of_two_variants_stand_apart() -> None:
 def test_every_kind_of_chart_can_be_drawn() -> None:
     rows = [{"a": a, "b": b, "v": a * b, "chosen": a == b} for a in (1, 2) for b in (1, 2)]
     curve = [{"k": k, "p": k % 3 / 3} for k in range(9)] + [{"k": 5, "p": 0, "mark": "here"}]
+    ratios = [{"join": join, "ratio": 1.1, "m": m} for join in "ab" for m in (0.05, 0.25)]
     drawn = [
         _lines(),
         charts.lines(
@@ -66,6 +67,9 @@ def test_every_kind_of_chart_can_be_drawn() -> None:
         charts.heat(rows, x="a", y="b", value="v", x_title="a", y_title="b", value_title="v"),
         charts.bars(ROWS[:4], x="kept", y="policy", x_title="kept"),
         charts.curve(curve, x="k", y="p", x_title="age", y_title="share"),
+        charts.strip(
+            ratios, x="ratio", y="join", x_title="ratio", colour="m", colour_title="m", mark=0.99
+        ),
     ]  # fmt: skip
     pictures = [charts.svg(chart) for chart in drawn]
     assert all(picture.startswith("<svg") and "</svg>" in picture for picture in pictures)

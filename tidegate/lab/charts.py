@@ -175,6 +175,38 @@ def bars(
     return _themed(drawn)
 
 
+def strip(
+    records: Sequence[Record], *, x: str, y: str, x_title: str, colour: str, colour_title: str,
+    mark: float,
+) -> Chart:  # fmt: skip
+    """A row of dots for each name in `y`, by a ratio; a line at `mark` says what is aimed at."""
+    alt = drawing.altair()
+    order = _seen(records, y)
+    scale = alt.Scale(type="log", nice=False, padding=14)
+    axis = alt.Axis(format=".3~g", grid=True, tickCount=7)
+    dots = (
+        alt.Chart(alt.Data(values=[dict(record) for record in records]))
+        .mark_point(filled=True, size=42, opacity=0.7)
+        .encode(
+            x=alt.X(x, type="quantitative", title=x_title, scale=scale, axis=axis),
+            y=alt.Y(f"{y}:N", title=None, sort=order, axis=alt.Axis(labelLimit=240)),
+            color=alt.Color(
+                f"{colour}:O",
+                title=colour_title,
+                scale=alt.Scale(scheme="teals"),
+                legend=alt.Legend(format=".0%"),
+            ),
+        )
+    )
+    aim = (
+        alt.Chart(alt.Data(values=[{"aim": mark}]))
+        .mark_rule(color="#d6336c", strokeDash=[4, 3], strokeWidth=1.5)
+        .encode(x="aim:Q")
+    )
+    height = max(90, 22 * len(order))
+    return _themed((aim + dots).properties(width=WIDTH - 60, height=height))
+
+
 def svg(chart: Chart) -> str:
     """The chart as one SVG element whose names clash with no other chart of the page."""
     drawn = drawing.vl_convert().vegalite_to_svg(chart)

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Mapping
 from functools import partial
 from typing import Any
 
+from tidegate.lab import charts
 from tidegate.lab.claims import Claim
 from tidegate.lab.comparisons import OURS, online
 from tidegate.lab.configuration import EXACT, OPTIMUM, Configuration
@@ -117,8 +118,13 @@ def _read(records: list[Record], scale: Scale, group: str) -> Findings:
         return Findings(notes=[sentence])
     settings = compared(records)
     behind = dict.fromkeys(one["join"] for one in settings if one["ratio"] < LEAST)
+    chart = charts.strip(
+        settings, x="ratio", y="join", x_title="VALUE / best other policy", colour="memory",
+        colour_title="memory", mark=LEAST,
+    )  # fmt: skip
     return Findings(
         _claims(settings, group),
+        [chart],
         records=settings,
         tables=[_table(settings), _summary(settings)],
         notes=[f"Behind on {join}: {WHY.get(join, 'not explained yet')}." for join in behind],
