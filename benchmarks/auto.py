@@ -34,7 +34,7 @@ from tidegate.lab.value_settings import JoinToValue, joins
 
 FIXED = (
     "value", "random", "recent", "until-expiry", "prob", "output", "simp", "simpprob", "dimpprob",
-    "dgl", "age",
+    "dgl", "age", "arrival-order",
 )  # fmt: skip
 BUDGETS = (0.05, 0.25)
 STRETCHES = 24  # in which a stream is pushed

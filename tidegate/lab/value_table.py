@@ -31,7 +31,7 @@ from tidegate.lab.value_settings import (
 PAPER = APART
 OTHERS = (
     "random", "recent", "until-expiry", "prob", "output", "simp", "simpprob", "dimpprob", "dgl",
-    "age",
+    "age", "arrival-order",
 )  # fmt: skip
 QUICK_OTHERS = ("random", "recent", "prob", "output", "simpprob", "dgl", "age")
 LEAST, MEAN, SHARE = 0.99, 1.05, 0.85  # what is aimed at
@@ -40,7 +40,8 @@ WHY = {
     "ages-inc": "matches come at the end of a life: when that is learned, in the first window, the "
     "tuples that would have lived to meet them are gone, and the streams last for few windows",
     "sepsis-triage": "the smallest budget is two tuples",
-    "bike-reuse": "not explained: DGL ranks by what each tuple has met, VALUE by what its key has",
+    "bike-reuse": "not explained: how long a bike was not seen predicts its next trip, and yet VALUE "
+    "keeps as much as DGL only if it does not use that",
     "dns": "not explained: OUTPUT ranks by results of a key, VALUE by rate, age and wait",
 }
 
