@@ -40,8 +40,8 @@ WHY = {
     "ages-inc": "matches come at the end of a life: when that is learned, in the first window, the "
     "tuples that would have lived to meet them are gone, and the streams last for few windows",
     "sepsis-triage": "the smallest budget is two tuples",
-    "bike-reuse": "not explained: how long a bike was not seen predicts its next trip, and yet VALUE "
-    "keeps as much as DGL only if it does not use that",
+    "bike-reuse": "not explained: how long a bike was not seen predicts its next trip, yet VALUE "
+    "keeps as much as DGL only if it leaves that out",
     "dns": "not explained: OUTPUT ranks by results of a key, VALUE by rate, age and wait",
 }
 
