@@ -23,6 +23,7 @@ _TUNING = {
     "nasa-url", "bike-trips", "fines-sent", "loans", "sepsis-triage",
     "skew", "bursts", "one-to-one", "abrupt",
     "zipf-direct", "ages-bell", "frequencies",
+    "skew by band", "age by band", "bursts by band", "one-to-one by band",
 }  # fmt: skip
 _QUICK_ROWS = 20_000
 _WITHOUT_IMPORTANCE = ("dns", "fines-penalty")
