@@ -16,7 +16,8 @@ from typing import Any
 
 import naive
 from naive import Arrival, NaiveJoin, length, missing, plain
-from naive_estimates import added, faded
+from naive_estimates import faded
+from naive_rates import added
 
 from tidegate.shed import learning
 from tidegate.spec import Equal, JoinSpec

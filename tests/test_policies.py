@@ -19,7 +19,8 @@ from contracts import Case, Push, results_of, tuple_by_tuple
 from hypothesis import assume, currently_in_test_context, given, settings
 from hypothesis import strategies as st
 from naive_policies import ShedJoin
-from naive_value import ValueJoin, WatchedJoin, twin_of
+from naive_value import ValueJoin, twin_of
+from naive_watched import WatchedJoin
 from strategies import LARGER, SMALL, cases
 from tries import examples
 
