@@ -23,8 +23,8 @@ from tidegate.estimators import (
     frequency,
     hashes,
     importance,
+    key_lines,
     match_rate,
-    rare_keys,
     rate_fit,
 )
 from tidegate.shed import groups, queue
@@ -38,7 +38,7 @@ hashes = Standalone(hashes)
 importance = Standalone(importance)
 match_rate = Standalone(match_rate)
 rate_fit = Standalone(rate_fit)
-rare_keys = Standalone(rare_keys)
+key_lines = Standalone(key_lines)
 groups = Standalone(groups)
 queue = Standalone(queue)
 
@@ -86,8 +86,9 @@ def test_rare_keys_fade_when_their_table_is_full(codes: list[int], room: int) ->
         assert book.counts[key, 1] == known.get(code, 0.0)
         book.counts[key, 1] += 1.0
         count = float(book.counts[key, 1])
-        if code not in known and 4 * (len(known) + 1) > 3 * room:
-            while 2 * len(known) > room:
+        lines = len(book.marks)
+        if code not in known and 10 * (len(known) + 1) > 7 * lines:
+            while 3 * len(known) > 2 * (7 * lines // 10):
                 known = {c: faded(n) for c, n in known.items() if faded(n) >= 0.75}
         frequency.let_go(book, key)
         known[code] = count
@@ -97,11 +98,11 @@ def test_rare_keys_fade_when_their_table_is_full(codes: list[int], room: int) ->
 @given(st.lists(st.tuples(st.integers(0, 30), st.integers(0, 1)), max_size=120))
 def test_counts_survive_being_rare_and_growing(seen: list[tuple[int, int]]) -> None:
     book = frequency.empty(2, 1, 1, frequency.FADED, most_rare=1024)
-    book = rare_keys.with_lines(book, 4, book.marks[:0], book.tallies[:0])
+    book = key_lines.with_lines(book, 4, book.marks[:0], book.tallies[:0])
     known: dict[int, list[float]] = {}
     for at, (code, stream) in enumerate(seen):
-        while rare_keys.needs_lines(book):
-            book = rare_keys.with_more(book)
+        while key_lines.needs_lines(book):
+            book = key_lines.with_more(book)
         key = frequency.find_or_add(book, code)
         frequency.hold(book.keys, key)
         assert list(book.counts[key]) == known.get(code, [0.0, 0.0])
@@ -112,6 +113,57 @@ def test_counts_survive_being_rare_and_growing(seen: list[tuple[int, int]]) -> N
             frequency.fade(book)
             known = {c: [faded(n) for n in counts] for c, counts in known.items()}
             known = {c: counts for c, counts in known.items() if max(counts) >= 0.75}
+
+
+def of_one_hash(number: int) -> list[int]:
+    """Codes whose hashes are the same: those that the table cannot tell apart once they are rare.
+
+    `hashes` mixes by steps that can be undone, so codes are computed from what they become.
+    """
+    word = (1 << 64) - 1
+    codes = []
+    for low in range(number):
+        mixed = (0x1234_5678 << 32) | low
+        for factor in (0xC4CEB9FE1A85EC53, 0xFF51AFD7ED558CCD):
+            mixed = mixed * pow(factor, -1, 1 << 64) & word
+            mixed ^= mixed >> 33
+        codes.append(mixed - (1 << 64) if mixed >> 63 else mixed)
+    return codes
+
+
+SAME = of_one_hash(3)
+
+
+@given(st.lists(st.tuples(st.integers(0, 8), st.booleans()), max_size=80))
+def test_keys_of_one_hash_share_their_counts_only_while_they_are_rare(
+    moves: list[tuple[int, bool]],
+) -> None:
+    codes = [*SAME, *range(6)]
+    assert len({int(hashes.mark_of(np.int64(code))) for code in SAME}) == 1
+    book = frequency.empty(2, 9, 1, frequency.FADED, most_rare=16)
+    records: dict[int, int] = {}  # code: its key
+    counts: dict[int, float] = {}
+    rare: dict[int, float] = {}  # hash: the count of whoever became rare last
+    for which, comes in moves:
+        code = codes[which]
+        mark = int(key_lines.mark_of(np.int64(code)))
+        if comes and code not in records:
+            records[code] = frequency.find_or_add(book, np.int64(code))
+            frequency.hold(book.keys, records[code])
+            counts[code] = rare.pop(mark, 0.0)
+        if comes:
+            counts[code] += 1.0
+            book.counts[records[code], 1] += 1.0
+        elif code in records:
+            frequency.let_go(book, records.pop(code))
+            rare[mark] = counts.pop(code)
+        assert book.book[0].rare == len(rare)
+        assert book.book[0].used == len(records)
+        for known, key in records.items():
+            assert frequency.find(book, np.int64(known)) == key
+            assert book.counts[key, 1] == counts[known]
+        for other in set(codes) - set(records):
+            assert frequency.find(book, np.int64(other)) == frequency.FULL
 
 
 @given(

@@ -14,9 +14,9 @@ from tidegate.binding.spec_records import BTREE, TTREE
 from tidegate.compiled.kernel import kernel, part, step
 from tidegate.driver.existence import lacks_rows, pattern_of
 from tidegate.driver.leaving import EVICTED, EXPIRED, REFUSED, count, expire_by_count, leave
-from tidegate.driver.observing import importance_of, key_of, settle_key
+from tidegate.driver.observing import importance_of, settle_key
 from tidegate.driver.prefetching import warm_victim
-from tidegate.estimators import age_curve, frequency, rare_keys
+from tidegate.estimators import age_curve, key_lines
 from tidegate.index import inverted, trees
 from tidegate.shed import (
     ages,
@@ -70,7 +70,7 @@ def missing_room(state, shed, arrivals, output, stream, arrival):
         if lifetime.is_cramped(state.lanes[stream], state.lanes[stream].alive):
             missing = NEED_PLACES
         elif shed is not None:
-            if rare_keys.needs_lines(shed.frequency) or lacks_rows(shed.patterns):
+            if key_lines.needs_lines(shed.frequency) or lacks_rows(shed.patterns):
                 missing = NEED_RARE
             elif is_crowded(shed, stream):
                 missing = NEED_PLACES
@@ -135,14 +135,11 @@ def number_visitor(state, stream, slot):
 
 
 @part
-def admit(state, shed, arrivals, output, stream, arrival, visitor, met):
+def admit(state, shed, arrivals, output, stream, arrival, visitor, key, met):
     """Retain an arrival that was taken and has met so many partners, if its window and the budget
-    let it live."""
+    let it live. `key`: as `observing.see` has returned it."""
     if visitor >= 0:
         number_visitor(state, stream, visitor)
-    key = np.int64(frequency.NO_KEY)
-    if shed is not None:
-        key = key_of(shed, arrivals, arrival)
     lane = state.lanes[stream]
     lives = lane.is_time_window or lane.window > 0
     if lives and arrivals.matchable[arrival] != PASSES:

@@ -12,6 +12,8 @@ came with an arrival; all that was done before the first candidate can be done t
 
 from __future__ import annotations
 
+import numpy as np
+
 from tidegate.compiled.kernel import kernel, step
 from tidegate.driver.admission import DONE, NEED_OUTPUT, NO_VISITOR, admit, missing_room, take
 from tidegate.driver.leaving import expire, want_again
@@ -19,6 +21,7 @@ from tidegate.driver.meeting import emit, find, learn, matched
 from tidegate.driver.observing import produced, see
 from tidegate.driver.prefetching import look_ahead
 from tidegate.driver.probing import ANYBODY
+from tidegate.estimators.frequency import NO_KEY
 from tidegate.estimators.partners_met import greet
 from tidegate.state.join_state import FOUND, MATCHES, NOTHING_FOUND
 from tidegate.windows import lifetime
@@ -62,13 +65,14 @@ def run(state, shed, arrivals, work, many, output):
             return NEED_OUTPUT
         learn(state, state.throttle, arrivals, work, many, stream, arrival)
         take(state, stream)
+        key = np.int64(NO_KEY)
         if shed is not None:
-            see(state, shed, arrivals, stream, arrival)
-            produced(shed, arrivals, arrival, progress[MATCHES])
+            key = see(state, shed, arrivals, stream, arrival)
+            produced(shed, shed.prospects, key, progress[MATCHES])
             greet(shed.rates, stream, progress[MATCHES])
             matched(state, shed, arrivals, arrival, work, many, stream, ANYBODY)
             want_again(state, shed, shed.samples, work, output, 1 - stream, progress[MATCHES])
-        admit(state, shed, arrivals, output, stream, arrival, NO_VISITOR, progress[MATCHES])
+        admit(state, shed, arrivals, output, stream, arrival, NO_VISITOR, key, progress[MATCHES])
         progress[FOUND] = NOTHING_FOUND
         lifetime.note_peak(state.pool, state.lanes[stream])
         cursor[stream] += 1

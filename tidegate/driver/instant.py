@@ -17,6 +17,8 @@ index, as ghosts, until the last of them has met the survivors (`ghosts`).
 
 from __future__ import annotations
 
+import numpy as np
+
 from tidegate.compiled.kernel import kernel, step
 from tidegate.driver.admission import (
     DONE,
@@ -34,8 +36,9 @@ from tidegate.driver.existence import lacks_rows, note_pairs, tell_pairs
 from tidegate.driver.ghosts import call_back, dismiss
 from tidegate.driver.leaving import expire, want_again
 from tidegate.driver.meeting import emit, find, matched
-from tidegate.driver.observing import produced, see
+from tidegate.driver.observing import key_of, produced, see
 from tidegate.driver.probing import EARLIER, NEWCOMERS
+from tidegate.estimators.frequency import NO_KEY
 from tidegate.state.join_state import (
     ARRIVAL,
     FOUND,
@@ -130,7 +133,10 @@ def run(state, shed, arrivals, work, many, output):
                 tell_pairs(shed.patterns, work)
             take(state, stream)
             slot = work.group[progress[PLACE], SLOT]
-            admit(state, shed, arrivals, output, stream, arrival, slot, 0)
+            key = np.int64(NO_KEY)
+            if shed is not None:
+                key = key_of(shed, arrivals, arrival)
+            admit(state, shed, arrivals, output, stream, arrival, slot, key, 0)
         else:
             whom = NEWCOMERS if phase == PAIRS else EARLIER
             if progress[FOUND] == NOTHING_FOUND:
@@ -147,7 +153,8 @@ def run(state, shed, arrivals, work, many, output):
                 if shed is not None:
                     see(state, shed, arrivals, stream, arrival)
             if shed is not None:
-                produced(shed, arrivals, arrival, progress[MATCHES])
+                key = key_of(shed, arrivals, arrival)
+                produced(shed, shed.prospects, key, progress[MATCHES])
                 if phase == MEET:  # newcomers that meet inside the instant are no members yet
                     matched(state, shed, arrivals, arrival, work, many, stream, whom)
                     want_again(

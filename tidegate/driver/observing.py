@@ -32,7 +32,9 @@ def importance_of(state, arrivals, arrival):
 
 @part
 def see(state, shed, arrivals, stream, arrival):
-    """Learn from an arrival. Its key, if the policy counts keys, is held until `settle_key`."""
+    """Learn from an arrival. Returns its key, which is held until `settle_key`; NO_KEY if the
+    policy does not count keys."""
+    key = np.int64(frequency.NO_KEY)
     rule = shed.rule
     queues = shed.queues
     clock = state.gate[0].clock
@@ -48,7 +50,7 @@ def see(state, shed, arrivals, stream, arrival):
     if rule[0].planned and arrivals.matchable[arrival] != PASSES:
         split.see(rule, queues, state.lanes, stream, clock)
     if rule[0].keyed:
-        see_key(state, shed, arrivals, stream, arrival, moment)
+        key = see_key(state, shed, arrivals, stream, arrival, moment)
     if rule[0].kind == CUMULATIVE:
         for lane in range(len(queues)):
             if lane != stream:
@@ -62,6 +64,7 @@ def see(state, shed, arrivals, stream, arrival):
         rule[0].refresh -= 1
         if rule[0].refresh <= 0:
             learning.refresh(shed, state.gate[0].combine, state.gate[0].has_importance)
+    return key
 
 
 @step
@@ -110,6 +113,7 @@ def see_key(state, shed, arrivals, stream, arrival, moment):
         shadows.see(shed, stream, key, time, time if is_timed else shed.queues[stream].now)
     expect(shed, shed.samples, key, stream)
     standing_prospects.see(shed.prospects, key)
+    return key
 
 
 @step
@@ -131,17 +135,12 @@ def key_of(shed, arrivals, arrival):
 
 
 @step
-def produced(shed, arrivals, arrival, count):
-    """An arrival that was seen has completed so many results."""
+def produced(shed, prospects, key, count):
+    """An arrival with this key has completed so many results; `prospects` are those of `shed`."""
     if count > 0 and shed.rule[0].kind == OUTPUT:
-        shed.frequency.counts[key_of(shed, arrivals, arrival), 0] += count
-    earned(shed, shed.prospects, arrivals, arrival, count)
-
-
-@step
-def earned(shed, prospects, arrivals, arrival, count):
+        shed.frequency.counts[key, 0] += count
     if prospects is not None:
-        standing_prospects.produced(prospects, key_of(shed, arrivals, arrival), count)
+        standing_prospects.produced(prospects, key, count)
 
 
 @step

@@ -13,7 +13,7 @@ from tidegate.binding.spec_records import HASH
 from tidegate.compiled import layout
 from tidegate.compiled.kernel import step
 from tidegate.driver import probing_many
-from tidegate.estimators import frequency, hashes
+from tidegate.estimators import frequency, key_lines
 from tidegate.index import hash_table
 from tidegate.shed.shed_records import BY_AGE, BY_KEY, CUMULATIVE, VALUE
 
@@ -119,9 +119,9 @@ def warm_member(shed, slot):
 def warm_keys(shed, stream, other, far, near, next_):
     """The keys of the next arrivals and of those soon counted out; by key, whom they will join."""
     book = shed.frequency
-    frequency.warm_place(book, hashes.mark_of(far))
-    layout.warm(book.keys, frequency.likely_key(book, hashes.mark_of(near)))
-    warm_root(shed, frequency.likely_key(book, hashes.mark_of(next_)), stream)
+    frequency.warm_place(book, key_lines.mark_of(far))
+    layout.warm(book.keys, frequency.likely_key(book, key_lines.mark_of(near)))
+    warm_root(shed, frequency.likely_key(book, key_lines.mark_of(next_)), stream)
     if shed.rule[0].statistics == frequency.WINDOW:
         frequency.warm_place(book, frequency.line_ahead(book, stream, FAR))
         key = frequency.likely_key(book, frequency.line_ahead(book, stream, NEAR))
@@ -177,7 +177,7 @@ def warm_around_victim(state, shed, stream):
 @step
 def warm_leaving_key(shed, code):
     """A key that nobody else holds loses its record, and its counts become those of a rare key."""
-    frequency.warm_place(shed.frequency, hashes.mark_of(code))
+    frequency.warm_place(shed.frequency, key_lines.mark_of(code))
 
 
 @step

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from tidegate.driver import admission
 from tidegate.engine.snapshot import MONITOR, SLOT, UNUSED_KIND, Saved
 from tidegate.engine.snapshot_checks import require
-from tidegate.estimators import frequency, match_rate
+from tidegate.estimators import frequency, key_lines, match_rate
 from tidegate.loss import saved_sentinel
 from tidegate.shed.shed_records import Shed
 from tidegate.spec import JoinSpec, TidegateError
@@ -128,8 +128,8 @@ def fixed_bytes(state: State, shed: Shed, saved_shed: Shed) -> int:
     """Bytes of an empty engine but for its slots, with rare keys as the old one has them."""
     each = arrays.slot_bytes(state) + shed_arrays.slot_bytes(shed)
     book = shed.frequency
-    lines = min(len(saved_shed.frequency.marks), int(book.book[0].most_rare))
-    more = max(0, lines - len(book.marks)) * (4 + 2 * book.tallies.shape[1])
+    lines = min(len(saved_shed.frequency.marks), int(book.book[0].most_lines))
+    more = max(0, lines - len(book.marks)) * key_lines.line_bytes(book.tallies.shape[1])
     return byte_budget.held(state, shed) - len(state.slots) * each + more
 
 
@@ -150,7 +150,9 @@ def fitted(saved: Saved, spec: JoinSpec, shed: Shed) -> Saved:
         _cut_shadows(learned, shed.shadows.shadow.shape[1])
     if "rare.marks" in learned:
         _cut_log(learned, shed.frequency.log.shape[1], int(saved.records["gate"][0]["clock"]))
-        _cut_rare(learned, int(shed.frequency.book[0].most_rare))
+        book = shed.frequency
+        keys = key_lines.room_for(len(book.keys) - 1)
+        _cut_rare(learned, int(book.book[0].most_lines) - keys)
     watched = saved.sentinel
     return saved._replace(
         spec=spec,

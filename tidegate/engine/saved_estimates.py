@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from tidegate.engine import saved_exposure, saved_patterns, saved_prospects, snapshot_checks
-from tidegate.estimators import frequency, hashes, match_rate, rare_keys
+from tidegate.estimators import frequency, key_lines, match_rate
 from tidegate.shed.sample_records import COVERED
 from tidegate.shed.shed_records import VALUE, Shed
 from tidegate.state import join_state, shed_arrays
@@ -81,7 +81,7 @@ def _counted(shed: Shed) -> dict[str, Any]:
     parts["keys.next_free"] = np.where(book.keys.references[:fresh] >= 0, -1, -3).astype(np.int32)
     parts["counts"] = book.counts[:fresh].astype(np.float64)
     parts["book.statistics"] = book.book["statistics"]
-    is_rare = book.marks != 0
+    is_rare = key_lines.is_rare(book.marks)
     parts["rare.lines"] = np.array([len(book.marks)])
     parts["rare.marks"], parts["rare.tallies"] = book.marks[is_rare], book.tallies[is_rare]
     for stream in range(len(shed.queues)):
@@ -255,7 +255,7 @@ def _rescale(shed: Shed, state: State, scale: int) -> None:
 def _find_given(shed: Shed, state: State, line: Any) -> None:
     """Where the user told the shares of keys: which of these keys each member has."""
     book = shed.frequency
-    frequency.rebuild(book)
+    key_lines.enter_again(book)
     for slot in line:
         key = frequency.NO_KEY
         if state.slots[slot].older != NOT_INDEXED:
@@ -301,15 +301,16 @@ def _recount(shed: Shed, saved: dict[str, Any], state: State, line: Any, scale: 
     marks, tallies, lines = _rare_of(saved, has_member, counts)
     is_same = bool((codes[old] == fresh[1:]).all())
     if is_same:
-        lines = max(len(book.marks), min(lines, int(head.most_rare)))
-        book = rare_keys.with_lines(book, lines, marks, tallies)
+        needed = key_lines.room_for(len(marks) + len(old) + 1)
+        lines = max(len(book.marks), min(max(lines, needed), int(head.most_lines)))
+        book = key_lines.with_lines(book, lines, marks, tallies)
     for stream in range(streams):
         logged = _marks_in_log(saved, stream)
         if not is_same:
             by_mark = dict(
                 zip(
-                    hashes.marks_of(codes[old]).tolist(),
-                    hashes.marks_of(fresh[1:]),
+                    key_lines.marks_of(codes[old]).tolist(),
+                    key_lines.marks_of(fresh[1:]),
                     strict=True,
                 )
             )
@@ -325,16 +326,17 @@ def _rare_of(saved: dict[str, Any], has_member: Any, counts: Any) -> tuple[Any, 
     """Hashes and counts of rare keys, and the lines of their table."""
     if "rare.marks" in saved:
         tallies = saved["rare.tallies"].reshape(-1, counts.shape[1])
-        return saved["rare.marks"], tallies, int(saved["rare.lines"][0])
+        marks = key_lines.shortened(saved["rare.marks"])
+        return marks, tallies, int(saved["rare.lines"][0])
     is_rare = (saved["keys.next_free"] == -1) & ~has_member
     is_rare[frequency.NO_KEY] = False
-    is_rare &= (counts * rare_keys.PARTS >= 1).any(axis=1)
-    parts = np.minimum(counts[is_rare] * rare_keys.PARTS, 65_535).astype(np.uint16)
-    return hashes.marks_of(saved["keys.code"][is_rare]), parts, 2 * int(is_rare.sum())
+    is_rare &= (counts * key_lines.PARTS >= 1).any(axis=1)
+    parts = np.minimum(counts[is_rare] * key_lines.PARTS, 65_535).astype(np.uint16)
+    return key_lines.marks_of(saved["keys.code"][is_rare]), parts, 2 * int(is_rare.sum())
 
 
 def _marks_in_log(saved: dict[str, Any], stream: int) -> Any:
     if f"log.{stream}.mark" in saved:
-        return saved[f"log.{stream}.mark"]
+        return key_lines.shortened(saved[f"log.{stream}.mark"])
     keys = saved[f"log.{stream}.key"]
-    return np.where(keys == frequency.NO_KEY, 0, hashes.marks_of(saved["keys.code"])[keys])
+    return np.where(keys == frequency.NO_KEY, 0, key_lines.marks_of(saved["keys.code"])[keys])

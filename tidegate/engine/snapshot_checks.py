@@ -276,7 +276,7 @@ def check_counted(
         check_part("rare.tallies", kinds["rare.tallies"], book.tallies)
         require(saved["rare.tallies"].size == len(marks) * streams, "its rare keys do not add up")
         require(marks.all() and len(np.unique(marks)) == len(marks), "a rare key is there twice")
-        most = int(book.book[0].most_rare)
+        most = int(book.book[0].most_lines)
         require(4 * len(marks) <= 3 * room and room <= max(2, most), "it has too many rare keys")
 
 

@@ -1,10 +1,11 @@
 """How often each key comes on each stream.
 
 Law: a key has a record while a tuple of it is retained or being taken; all others that were counted
-are *rare* and have a line of bits: 32 of a hash, and 16 for the count on each stream. A key whose
-first tuple comes reads its counts there, one whose last tuple leaves writes them back, and nothing
-is lost on the way, since counts are kept in sixteenths (a rare key is counted up to 4,095; two rare
-keys that share a hash share their counts). Counts are of one of these kinds:
+are *rare*. Each key has a line in one table (`key_lines`), which leads to its record or holds the
+counts of a rare key in few bits. A key whose first tuple comes reads its counts there, one whose
+last tuple leaves writes them back, and nothing is lost on the way, since counts are kept in
+sixteenths (a rare key is counted up to 4,095; two rare keys that share a hash share their counts).
+Counts are of one of these kinds:
 
 `retained`  the tuples of a stream that are retained now
 `window`    the tuples taken from a stream that its full window holds now, shed ones included. The
@@ -31,9 +32,9 @@ from tidegate.compiled import layout
 from tidegate.compiled.frames import frame
 from tidegate.compiled.kernel import kernel, part, step
 from tidegate.compiled.layout import records
-from tidegate.estimators import rare_keys
-from tidegate.estimators.hashes import ahead_of, following, mark_of, place_of
-from tidegate.estimators.rare_keys import PARTS
+from tidegate.estimators import key_lines
+from tidegate.estimators.hashes import following, place_of
+from tidegate.estimators.key_lines import PARTS
 
 RETAINED, WINDOW, FADED, GIVEN, SKETCHED = range(5)
 STATISTICS = {"retained": RETAINED, "window": WINDOW, "faded": FADED, "given": GIVEN}
@@ -57,7 +58,8 @@ BOOK = np.dtype(
         ("first_free", np.int64),
         ("fresh", np.int64),  # keys from here on were never used
         ("rare", np.int64),  # rare keys
-        ("most_rare", np.int64),  # lines that their table may have
+        ("most_lines", np.int64),  # that the table may have
+        ("alike", np.int64),  # have two keys of one hash ever had records at once?
     ]
 )
 
@@ -68,15 +70,13 @@ PAGE = np.dtype([("begin", np.int64), ("length", np.int64)])
 
 @frame
 class Frequency(NamedTuple):
-    """Counts of keys; flat arrays. `table` is made again after a snapshot."""
+    """Counts of keys; flat arrays."""
 
     book: Any  # [0]
-    table: NDArray[np.int32]  # open addressing: place -> key, -1: empty
-    homes: NDArray[np.uint32]  # [place]: the hash of that key
     keys: Any
     counts: NDArray[np.float32]  # [key, stream]; exact up to a million, and read by `count_of`
-    marks: NDArray[np.uint32]  # open addressing: hashes of rare keys, 0: empty
-    tallies: NDArray[np.uint16]  # [place, stream]: their counts, in parts
+    marks: NDArray[np.uint32]  # open addressing: the hashes of the lines, 0: empty
+    tallies: NDArray[np.uint16]  # [place, stream]: counts in parts, or which record
     pages: Any  # [stream]: the part of the ring in use
     log: Any  # [stream, line]
 
@@ -95,98 +95,73 @@ def empty(
     columns: dict[str, Any] | None = None,
     most_rare: int = 1,
 ) -> Frequency:
-    """Room for `keys` keys besides NO_KEY (in the `columns` of a block, if it is given), for rare
-    keys, and a log of so many lines per stream."""
+    """Room for `keys` keys besides NO_KEY (in the `columns` of a block, if it is given), for at
+    most so many rare keys, and a log of so many lines per stream."""
     book = records(BOOK, 1)
     book.statistics = statistics
     book.first_free, book.fresh = -1, 1
-    counts_rare = statistics in (WINDOW, FADED, SKETCHED)
-    book.most_rare = most_rare if counts_rare else 1
+    rare = most_rare if statistics in (WINDOW, FADED, SKETCHED) else 0
+    book.most_lines = rare + key_lines.room_for(keys)
     columns = columns or block(streams, keys)
-    rare = min(rare_keys.FIRST, int(book[0].most_rare))
     return Frequency(
         book=book,
-        **_places(keys + 1),
         keys=columns["keys"],
         counts=columns["counts"],
-        **rare_keys.lines(rare, streams),
+        **key_lines.columns(min(rare, key_lines.FIRST) + key_lines.room_for(keys), streams),
         pages=records(PAGE, streams),
         log=records(LINE, (streams, lines if statistics == WINDOW else 1)),
     )
 
 
-def _places(keys: int) -> dict[str, Any]:
-    """An empty table: a key and its hash stand side by side, so that a search reads one line."""
-    places = keys + keys // 2 + 16
-    columns = layout.beside(places, table=(np.int32, 1), homes=(np.uint32, 1))
-    columns["table"][:] = -1
-    return {name: column[:, 0] for name, column in columns.items()}
-
-
 def grown(frequency: Frequency, columns: dict[str, Any]) -> Frequency:
     """The same counts, and what else is known by key, in a larger block; a key keeps its number."""
-    layout.copy(frequency.keys, columns["keys"])
-    bigger = frequency._replace(
-        keys=columns["keys"], counts=columns["counts"], **_places(len(columns["keys"]))
+    more = key_lines.room_for(len(columns["keys"]) - 1) - key_lines.room_for(
+        len(frequency.keys) - 1
     )
-    rebuild(bigger)
-    return bigger
+    layout.copy(frequency.keys, columns["keys"])
+    bigger = frequency._replace(keys=columns["keys"], counts=columns["counts"])
+    bigger.book[0].most_lines += more
+    lines = len(frequency.marks) + more
+    return key_lines.with_lines(bigger, lines, frequency.marks, frequency.tallies)
 
 
 # --- keys with a record ------------------------------------------------------------------
 
 
 @kernel
-def rebuild(book):
-    """Fill the table from the keys in use."""
-    table, keys = book.table, book.keys
-    for place in range(len(table)):
-        table[place] = -1
-    for key in range(1, book.book[0].fresh):
-        if keys[key].references >= 0:
-            mark = mark_of(keys[key].code)
-            place = place_of(len(table), mark)
-            while table[place] >= 0:
-                place = following(place, len(table))
-            table[place] = key
-            book.homes[place] = np.uint32(mark)
-
-
-@kernel
 def find(book, code):
     """The key of a code, or FULL if it has no record."""
-    table, keys = book.table, book.keys
-    mark = mark_of(code)
-    place = place_of(len(table), mark)
-    while table[place] >= 0:
-        if book.homes[place] == mark and keys[table[place]].code == code:
-            return np.int64(table[place])
-        place = following(place, len(table))
-    return np.int64(FULL)
-
-
-@part
-def find_marked(book, mark):
-    """A key with this hash that has a record, or FULL."""
-    table = book.table
-    place = place_of(len(table), mark)
-    while table[place] >= 0:
-        if book.homes[place] == mark:
-            return np.int64(table[place])
-        place = following(place, len(table))
+    marks = book.marks
+    mark = key_lines.mark_of(code)
+    place = place_of(len(marks), mark)
+    while marks[place] != 0:
+        if np.int64(marks[place]) & -2 == mark and key_lines.is_recorded(np.int64(marks[place])):
+            key = key_lines.number_at(book, place)
+            if book.keys[key].code == code:
+                return key
+        place = following(place, len(marks))
     return np.int64(FULL)
 
 
 @kernel
 def find_or_add(book, code):
     """The key of a code, with a new record if need be; FULL if there is no room for one."""
-    table, keys, head = book.table, book.keys, book.book[0]
-    mark = mark_of(code)
-    place = place_of(len(table), mark)
-    while table[place] >= 0:
-        if book.homes[place] == mark and keys[table[place]].code == code:
-            return np.int64(table[place])
-        place = following(place, len(table))
+    marks, keys, head = book.marks, book.keys, book.book[0]
+    mark = key_lines.mark_of(code)
+    place = place_of(len(marks), mark)
+    rare = np.int64(-1)
+    while marks[place] != 0:
+        if np.int64(marks[place]) & -2 == mark:
+            if key_lines.is_recorded(np.int64(marks[place])):
+                known = key_lines.number_at(book, place)
+                if keys[known].code == code:
+                    return known
+                head.alike = 1
+            else:
+                rare = place
+                if not head.alike:
+                    break
+        place = following(place, len(marks))
     key = np.int64(head.first_free)
     if key >= 0:
         head.first_free = -2 - keys[key].references
@@ -199,35 +174,8 @@ def find_or_add(book, code):
     keys[key].references = 0
     for stream in range(book.counts.shape[1]):
         book.counts[key, stream] = 0.0
-    table[place] = key
-    book.homes[place] = np.uint32(mark)
-    head.used += 1
-    if head.rare > 0:
-        rare_keys.read(book, mark, key)
+    key_lines.lift(book, rare if rare >= 0 else place, mark, key)
     return key
-
-
-@part
-def _drop(book, key):
-    """Take a key out of the table; the ones behind it move up, so that no search stops early."""
-    table, homes, keys, head = book.table, book.homes, book.keys, book.book[0]
-    places = len(table)
-    place = place_of(places, mark_of(keys[key].code))
-    while table[place] != key:
-        place = following(place, places)
-    hole = place
-    place = following(place, places)
-    while table[place] >= 0:
-        home = place_of(places, np.int64(homes[place]))
-        if ahead_of(place, home, places) >= ahead_of(place, hole, places):
-            table[hole] = table[place]
-            homes[hole] = homes[place]
-            hole = place
-        place = following(place, places)
-    table[hole] = -1
-    keys[key].references = np.int32(-2 - head.first_free)
-    head.first_free = key
-    head.used -= 1
 
 
 @step
@@ -248,8 +196,9 @@ def let_go(book, key):
     keys = book.keys
     keys[key].references -= 1
     if key != NO_KEY and keys[key].references == 0 and book.book[0].statistics != GIVEN:
-        rare_keys.write(book, key)
-        _drop(book, key)
+        key_lines.lower(book, key, key_lines.mark_of(keys[key].code))
+        keys[key].references = np.int32(-2 - book.book[0].first_free)
+        book.book[0].first_free = key
 
 
 # --- fading and the log ------------------------------------------------------------------
@@ -269,7 +218,7 @@ def fade(book):
         if keys[key].references >= 0:
             for stream in range(counts.shape[1]):
                 counts[key, stream] = faded(count_of(counts, key, stream))
-    rare_keys.fade(book)
+    key_lines.fade(book)
 
 
 @step
@@ -281,7 +230,7 @@ def log_line(book, stream, moment, key):
         line -= log.shape[1]
     mark = np.int64(0)
     if key != NO_KEY:
-        mark = mark_of(book.keys[key].code)
+        mark = key_lines.mark_of(book.keys[key].code)
         book.counts[key, stream] += 1.0
     log[stream, line].moment = moment
     log[stream, line].mark = np.uint32(mark)
@@ -305,19 +254,13 @@ def count_out(book, stream):
     page.length -= 1
     if mark == 0:
         return np.int64(NO_KEY)
-    key = find_marked(book, mark)
-    if key >= 0:
+    place = key_lines.find(book, mark)
+    if key_lines.is_recorded(np.int64(book.marks[place])):
+        key = key_lines.number_at(book, place)
         book.counts[key, stream] = max(0.0, count_of(book.counts, key, stream) - 1.0)
         return key
-    place = rare_keys.find(book, mark)
     if book.marks[place] != 0:
-        tally = max(np.int64(0), np.int64(book.tallies[place, stream]) - PARTS)
-        book.tallies[place, stream] = np.uint16(tally)
-        most = np.int64(0)
-        for other in range(book.tallies.shape[1]):
-            most = max(most, np.int64(book.tallies[place, other]))
-        if most == 0:
-            rare_keys.forget(book, place)
+        key_lines.count_out(book, place, stream)
     return np.int64(NO_KEY)
 
 
@@ -335,14 +278,15 @@ def give_up_log(book):
 @step
 def warm_place(book, mark):
     """Bring near where the search for a hash begins."""
-    layout.warm(book.table, place_of(len(book.table), mark))
     layout.warm(book.marks, place_of(len(book.marks), mark))
 
 
 @step
 def likely_key(book, mark):
     """The key at the first place where a hash is looked for, or NO_KEY."""
-    return max(np.int64(NO_KEY), np.int64(book.table[place_of(len(book.table), mark)]))
+    place = place_of(len(book.marks), mark)
+    is_recorded = key_lines.is_recorded(np.int64(book.marks[place]))
+    return key_lines.number_at(book, place) if is_recorded else np.int64(NO_KEY)
 
 
 @step

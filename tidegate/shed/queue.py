@@ -107,6 +107,24 @@ def push(heaps, start, count, priority, basis, order, holder):
     return count + 1
 
 
+@step
+def _first_of(heaps, start, begin, end):
+    """Which of some entries leaves first."""
+    best = begin
+    least = heaps.entries[np.uint64(start + begin)].priority
+    oldest = np.int64(heaps.entries[np.uint64(start + begin)].order)
+    for at in range(begin + 1, end):
+        priority = heaps.entries[np.uint64(start + at)].priority
+        order = np.int64(heaps.entries[np.uint64(start + at)].order)
+        leaves = (priority < least) | ((priority == least) & (order < oldest))
+        if len(heaps.bases) > 1:
+            leaves = before(heaps, start + at, start + best)
+        best = at if leaves else best
+        least = priority if leaves else least
+        oldest = order if leaves else oldest
+    return best
+
+
 @part
 def _sink(heaps, start, count, hole, priority, basis, order, holder):
     """Fill the hole from below until the given entry fits into it."""
@@ -115,9 +133,7 @@ def _sink(heaps, start, count, hole, priority, basis, order, holder):
         first = 4 * at + 1
         if first >= count:
             break
-        best = first
-        for child in range(first + 1, min(first + 4, count)):
-            best = child if before(heaps, start + child, start + best) else best
+        best = _first_of(heaps, start, first, min(first + 4, count))
         if not is_before(heaps, start + best, priority, basis, order):
             break
         copy(heaps, start + at, start + best)
@@ -136,10 +152,23 @@ def _sink_own(heaps, start, count, hole, source):
 
 @part
 def pop(heaps, start, count):
-    """Drop the top; returns how many entries are left."""
+    """Drop the top; returns how many entries are left.
+
+    The hole sinks to the bottom, and the last entry rises from there: it belongs near the bottom,
+    so asking on each level whether it fits would be in vain.
+    """
     count -= 1
+    at = np.int64(0)
+    while 4 * at + 1 < count:
+        first = 4 * at + 1
+        best = _first_of(heaps, start, first, min(first + 4, count))
+        copy(heaps, start + at, start + best)
+        at = best
     if count > 0:
-        _sink_own(heaps, start, count, 0, count)
+        entry = heaps.entries[np.uint64(start + count)]
+        priority, order, holder = entry.priority, np.int64(entry.order), np.int64(entry.holder)
+        basis = basis_in(heaps, start + count)
+        push(heaps, start, at, priority, basis, order, holder)
     return count
 
 

@@ -20,10 +20,10 @@ from tidegate.estimators import (
     age_curve,
     frequency,
     importance,
+    key_lines,
     match_rate,
     patterns,
     prospects,
-    rare_keys,
 )
 from tidegate.sample.waiting import waiting
 from tidegate.shed import (
@@ -62,7 +62,7 @@ FADE_AFTER = 1  # window; so what is remembered is the weight of about five
 LARGEST_LOG = 16_384  # tuples of a window that are counted one by one
 # With more tuples retained, a window that needs shedding holds more than any log.
 MOST_WITH_LOG = 16_384
-_BYTES_PER_LINE = 12 * 2 + 8 * 4  # a line in the log of each stream, and four of rare keys
+_BYTES_PER_LINE = 12 * 2 + 8 * 4  # a line in the log of each stream, and four of the table
 _SHARE_OF_LOG = 8  # one in so many bytes of a budget goes to the log and its keys
 
 
@@ -229,13 +229,13 @@ def log_lines(spec: JoinSpec) -> int:
 
 
 def most_rare(spec: JoinSpec) -> int:
-    """Lines that the table of rare keys may have: enough for all keys of full logs, or one for
+    """Lines that rare keys may have: enough for all keys of full logs, or one for
     each retained tuple."""
     rows = spec.memory_rows
     if spec.memory_bytes is not None:
         rows = spec.memory_bytes // _SHARE_OF_LOG // 16
     assert rows is not None
-    return max(2 * len(spec.streams) * log_lines(spec), rows, rare_keys.FIRST)
+    return max(2 * len(spec.streams) * log_lines(spec), rows, key_lines.FIRST)
 
 
 # --- frequencies that the user knows -----------------------------------------------------
@@ -362,11 +362,11 @@ def with_pattern_rows(shed: Shed, rows: int) -> Shed:
 
 
 def with_more_rare(shed: Shed) -> Shed:
-    """The same with a larger table of rare keys, or of patterns."""
+    """The same with a larger table of keys, or of patterns."""
     if shed.patterns is not None:
         rows = min(2 * len(shed.patterns.place), int(shed.patterns.rows[1]))
         return with_pattern_rows(shed, rows)
-    return shed._replace(frequency=rare_keys.with_more(shed.frequency))
+    return shed._replace(frequency=key_lines.with_more(shed.frequency))
 
 
 def slot_bytes(shed: Shed) -> int:
@@ -381,7 +381,8 @@ def slot_bytes(shed: Shed) -> int:
     if rule.standing != BY_AGE:
         size += (queue.ENTRY.itemsize + (8 if len(shed.heaps.bases) > 1 else 0)) * 5 // 4
     if rule.keyed:
-        size += int(shed.frequency.keys.strides[0]) + 12  # of its key, and places in the table
+        lines = 4 * key_lines.line_bytes(len(shed.queues))  # its key, and lines of the table
+        size += int(shed.frequency.keys.strides[0]) + -(-lines // 3)
     return size
 
 
@@ -399,7 +400,7 @@ def _stand_again(shed, line):
 
 def stand_again(shed: Shed, line: NDArray[np.int64]) -> Shed:
     """Compute heaps, groups and stages from the members in `line`."""
-    frequency.rebuild(shed.frequency)
+    key_lines.enter_again(shed.frequency)
     notes = shed.members.notes[line]
     streams = notes.stream[notes.monitor == ORDINARY]
     shed.queues.count = 0
