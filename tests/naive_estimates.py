@@ -15,7 +15,6 @@ from dataclasses import dataclass, field
 import naive
 
 FADE = 0.8  # what is left of old evidence
-NEVER = None
 
 
 # --- how often keys came -----------------------------------------------------------------
@@ -27,27 +26,20 @@ def faded(count: float) -> float:
 
 
 class FadingCounts:
-    """Tuples by key and stream, old ones for less; rare keys that nobody holds are forgotten.
-
-    When a key was seen is known only as long as somebody holds it.
-    """
+    """Tuples by key and stream, old ones for less; rare keys that nobody holds are forgotten."""
 
     def __init__(self, streams: int = 2) -> None:
         self.streams = streams
         self.counts: dict[Hashable, list[float]] = {}
-        self.moments: dict[Hashable, tuple[int | None, int | None]] = {}  # last seen, and before
+        self.moments: dict[Hashable, int] = {}  # when it was last seen
         self.last_on: dict[Hashable, int] = {}
 
     def of(self, key: Hashable, stream: int) -> float:
         return self.counts[key][stream] if key in self.counts else 0.0
 
-    def see(self, key: Hashable, stream: int, now: int, is_held: bool) -> None:
+    def see(self, key: Hashable, stream: int, now: int) -> None:
         self.counts.setdefault(key, [0.0] * self.streams)
-        if not is_held:
-            self.moments[key] = (NEVER, NEVER)
-        last, _ = self.moments[key]
-        if last != now:
-            self.moments[key] = now, last
+        self.moments[key] = now
         self.counts[key][stream] += 1.0
         self.last_on[key] = stream
 

@@ -230,7 +230,7 @@ class Value(Shedding):
             if key not in self.records:
                 self.records[key] = Record(self.now, self.now, self.now)
                 self.held[key] = [0] * len(self.spec.streams)
-            self.counts.see(key, arrival.stream, self.now, key in self.counts.moments)
+            self.counts.see(key, arrival.stream, self.now)
             self.see(key)
         if self.spec.importance_columns is not None:
             self.importances.see(arrival.stream, arrival.importance)

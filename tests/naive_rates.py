@@ -51,9 +51,9 @@ class Rates:
         ]
         self.renewed: dict[int, int] = defaultdict(int)  # by wait: own arrivals of its key
         self.lived = [0, 0]  # trials, and how long they took
-        # Where no keys are compared: trials of retained tuples, and how long they took; arrivals,
-        # and the partners that they found at once. And what a tuple has met up to each age.
-        self.met = [0, 0, 0, 0]
+        # Where more than keys is compared: what arrivals were promised, and the partners that they
+        # found at once. And what a tuple that is promised 76 has met up to each age.
+        self.met = [0, 0]
         self.promised = [0.0] * (AGES + 1)
         self.life = self.unit = 1  # the window, in which units times are kept, and the window
         self.share = 1.0  # as a part of the longest
@@ -136,7 +136,7 @@ class Rates:
 
     # --- fitting --------------------------------------------------------------------------
 
-    def fit(self, opposite_weight: float, keyless: bool, has_shadows: bool) -> None:
+    def fit(self, opposite_weight: float, has_shadows: bool, keyless: bool) -> None:
         cells = self.cells()
         for _ in range(2):
             for feature in (AGE, WAIT):
@@ -157,31 +157,38 @@ class Rates:
         clump = math.sqrt(self.clump_squares / self.clump_hits) if self.clump_hits > 0 else 1.0
         # Each is judged against what is believed of those before; the level comes last.
         self.judge_factor(WAIT, self.expected(WAIT, cells), clump)
+        if not has_shadows:
+            self.believed[WAIT][:WAITS] = [self.believed[WAIT][0]] * WAITS
         expected = self.expected(AGE, cells, believed=(WAIT,))
         self.known = self.judge_factor(AGE, expected, clump) >= ENOUGH * clump
         expected = self.expected(LEVEL, cells, believed=(AGE, WAIT))
-        if keyless:
-            self.promise(added(expected))
+        if not has_shadows:
+            self.promise(expected, keyless)
         is_known = self.judge_level(expected, clump, opposite_weight)
         self.look_ahead(cells, is_known and (has_shadows or self.known))
 
-    def promise(self, expected: float) -> None:
-        """How many partners tuples have met, by age."""
+    def promise(self, trials_of: list[float], keyless: bool) -> None:
+        """How many partners tuples that are promised 76 have met, by age."""
         hits = added([self.hits_at(LEVEL, level) for level in range(LEVELS)])
-        trials, time, arrivals, at_once = self.met
+        trials, time = self.lived
+        arrivals, at_once = self.met
+        weights = [1.0 if keyless else (typical(level) + 1.0) / 76.0 for level in range(LEVELS)]
+        expected = added([t * weight for t, weight in zip(trials_of, weights, strict=True)])
         each = trials * float(self.life // self.unit) / max(1, time) / AGES
         each *= hits / expected if expected > 0 else 0.0
-        self.promised = [at_once / max(1, arrivals)]
+        self.promised = [(1.0 if keyless else 76.0) * (at_once / max(1, arrivals))]
         for age in range(AGES):
             self.promised.append(self.promised[age] + each * self.believed[AGE][age])
 
-    def level_by_met(self, met: float, age: int) -> int:
+    def level_by_met(self, met: float, age: int, base: float | None) -> int:
         """The level of a tuple that has met so many partners, beside what others of a place of ages
-        before its own have met."""
+        before its own have met; `base` is what its key promises."""
         at = max(0.0, float(min(age, self.life)) / self.life * AGES - 1.0)
         first = min(AGES - 1, int(at))
         here, later = self.promised[first], self.promised[first + 1]
         promised = here + min(1.0, at - first) * (later - here)
+        if base is not None:
+            return level_of(base * (met + 1.0) / (promised * base / 76.0 + 1.0) - 1.0)
         return level_of(76.0 * (met + 1.0) / (promised + 1.0))
 
     def expected(

@@ -88,6 +88,7 @@ class ValueJoin(WatchedJoin):
         self.seen_of, self.now_of = [0, 0], [0, 0]  # as of the last arrival that was seen
         self.scores: dict[int, float] = {}
         self.partners: dict[int, int] = {}  # that a tuple has met so far, by order
+        self.last_met: dict[int, int] = {}  # when it did
         self.being_taken: list[Arrival] = []
         self.exposed: dict[int, tuple[int, int, int]] = {}
 
@@ -97,8 +98,12 @@ class ValueJoin(WatchedJoin):
             return 0.0
         rates = self.rates[stream]
         worth = rates.believed[0][self.level(arrival)]
-        side = int(self.by_key and self.keys.last_on[key] != stream)
-        last, _ = self.keys.moments.get(key, (None, None))
+        if self.by_key:
+            last = self.keys.moments.get(key)
+            side = int(self.keys.last_on[key] != stream)
+        else:
+            last = self.last_met.get(arrival.taken)
+            side = int(last is not None)
         waited = 0 if last is None else self.short_now - last
         age = self.age_of(arrival)
         worth *= self.ahead(rates, side * WAITS + rates.wait_of(waited), age)
@@ -108,10 +113,12 @@ class ValueJoin(WatchedJoin):
 
     def level(self, arrival: Arrival, met: bool = False) -> int:
         """As of before a partner was counted that it has just met."""
-        if self.keyless:
-            partners = self.partners.get(arrival.taken, 0)
-            return self.rates[arrival.stream].level_by_met(partners, self.age_of(arrival))
-        return level_of(max(0.0, self.keys.of(self.key(arrival), 1 - arrival.stream) - met))
+        count = max(0.0, self.keys.of(self.key(arrival), 1 - arrival.stream) - met)
+        if self.by_key:
+            return level_of(count)
+        partners, age = self.partners.get(arrival.taken, 0), self.age_of(arrival)
+        base = None if self.keyless else count + 1.0
+        return self.rates[arrival.stream].level_by_met(partners, age, base)
 
     def ahead(self, rates: Rates, place: int, age: int) -> float:
         """Between what is ahead at the two ages beside this one."""
@@ -145,7 +152,7 @@ class ValueJoin(WatchedJoin):
         self.tick()
         if key is not NOTHING:
             self.rates[stream].weight += 1.0
-            self.keys.see(key, stream, self.short_now, key in self.held())
+            self.keys.see(key, stream, self.short_now)
             if self.by_key:
                 self.see_shadows(arrival, key)
         self.being_taken.append(arrival)
@@ -274,26 +281,12 @@ class ValueJoin(WatchedJoin):
         old = self.age_of(arrival)
         is_timed = not any(window.kind == "rows" for window in self.spec.windows)
         young = old - ((now - since) * self.unit if is_timed else self.now_of[stream] - then)
-        rates.met[0] += trials
-        rates.met[1] += (old - young) // self.unit
-        last, before = self.keys.moments.get(key, (None, None))
-        cycle = now - since  # how long its key is not seen, where it was seen more than once
-        if met and last == now:
-            last, before = before, None
-            cycle = cycle if last is None else now - last
-        if last is not None and since < last:
-            # Its key was seen in between: a wait ended there and another began.
-            share = (last - since) / (now - since)
-            first, middle = int(trials * share + 0.5), young + int((old - young) * share)
-            begun = 0 if before is None else max(0, since - before)
-            if before is not None and since < before:
-                cycle = min(cycle, last - before)
-            waits = (begun, begun + min(cycle, last - since))
-            rates.spread(level, (young, middle), waits, window, first)
-            trials, young, since = trials - first, middle, last
-        begun = 0 if last is None else max(0, since - last)
-        waits = (begun, begun + now - since)
-        age, wait = rates.spread(level, (young, old), waits, window, trials)
+        rates.lived[0] += trials
+        rates.lived[1] += (old - young) // self.unit
+        last = self.last_met.get(arrival.taken)
+        waits = (0, 0) if last is None else (since - last, now - last)
+        side = int(last is not None)
+        age, wait = rates.spread(level, (young, old), waits, window, trials, side)
         if met:
             rates.hit(level, age, wait, self.seen_of[1 - stream])
 
@@ -312,7 +305,7 @@ class ValueJoin(WatchedJoin):
         elif 128 * wasted < len(self.alive):
             self.hurry //= 2
         factors = [f for rates in self.rates for part in rates.believed[1:] for f in part]
-        moves = self.keyless or any(factor != 1.0 for factor in factors)
+        moves = not self.by_key or any(factor != 1.0 for factor in factors)
         self.hurry = max(16 if moves else 1, self.hurry)
         self.refreshed = self.wait_clock
         self.refresh_in = max(learning.SMALLEST_REFRESH, 8 * len(self.alive) // self.hurry)
@@ -325,19 +318,23 @@ class ValueJoin(WatchedJoin):
     def fit(self) -> None:
         self.lessons += 1
         for stream, rates in enumerate(self.rates):
-            rates.fit(self.rates[1 - stream].weight, self.keyless, self.by_key)
+            rates.fit(self.rates[1 - stream].weight, self.by_key, self.keyless)
             self.monitors[stream].known = rates.known
         self.importances.fit()
         self.unfitted = 0
 
     def met(self, arrival: Arrival, others: Sequence[Arrival]) -> None:
         if self.spec.ties == "arrival":
-            self.rates[arrival.stream].met[2] += 1
-            self.rates[arrival.stream].met[3] += len(others)
+            promised = self.keys.of(self.key(arrival), 1 - arrival.stream)
+            self.rates[arrival.stream].met[0] += 1 if self.keyless else int(promised) + 1
+            self.rates[arrival.stream].met[1] += len(others)
             self.partners[arrival.taken] = len(others)
+            if others:
+                self.last_met[arrival.taken] = self.short_now
         for other in others:
             self.account(other, True)
             self.partners[other.taken] = self.partners.get(other.taken, 0) + 1
+            self.last_met[other.taken] = self.short_now
             if self.spec.importance_columns is not None:
                 self.importances.earn(other.stream, other.importance, arrival.importance)
             score, before = self.score(other), self.scores[other.taken]

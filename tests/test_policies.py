@@ -208,9 +208,12 @@ def test_what_is_learned_over_many_windows_names_the_same_victims(number: int, p
     assert twin.lessons > 1
 
 
+@pytest.mark.parametrize("on", [["k", tg.band("w", -10, 10)], KEYLESS], ids=["key", "keyless"])
 @pytest.mark.parametrize("number", range(len(WINDOWS)))
-def test_value_knows_tuples_by_whom_they_met_where_no_keys_are_compared(number: int) -> None:
-    twin = check_victims(recurring(number, "value", on=KEYLESS))
+def test_value_knows_tuples_by_whom_they_met_where_more_than_keys_is_compared(
+    number: int, on: Any
+) -> None:
+    twin = check_victims(recurring(number, "value", on=on))
     assert isinstance(twin, ValueJoin)
     assert twin.lessons > 1
     assert twin.counts["evicted", 0] > 0

@@ -16,7 +16,7 @@ from tidegate.driver.existence import lacks_rows, pattern_of
 from tidegate.driver.leaving import EVICTED, EXPIRED, REFUSED, count, expire_by_count, leave
 from tidegate.driver.observing import importance_of, settle_key
 from tidegate.driver.prefetching import warm_victim
-from tidegate.estimators import age_curve, key_lines
+from tidegate.estimators import age_curve, key_lines, match_rate
 from tidegate.index import inverted, trees
 from tidegate.shed import (
     ages,
@@ -246,6 +246,7 @@ def worth_of_arrival(state, shed, arrivals, stream, arrival, key, size, met):
             priority = worth.score(
                 rule, shed.stages, shed.importances, shed.rates, counts, state.gate[0].combine,
                 state.gate[0].has_importance, stream, key, own, born, moment, size, met,
+                match_rate.short_now(shed.rates),
             )  # fmt: skip
         else:
             random = 0.0
@@ -397,7 +398,8 @@ def charge(state, shed, patterns, stream, slot, key, size, priority, basis, met,
     if shed.rule[0].kind == CUMULATIVE:
         priority = worth.bounded(priority / shed.queues[stream].scale)
     born = birth(state, shed, stream, state.slots[slot].time)
-    members.write(shed.members, slot, priority, basis, born, size, key, met, monitor)
+    now = match_rate.short_now(shed.rates)
+    members.write(shed.members, slot, priority, basis, born, size, key, met, now, monitor)
     budget.enter(shed, state.lanes[stream].account, state.accounts, slot)
     if patterns is not None:
         standing_patterns.admit(shed, key, stream)

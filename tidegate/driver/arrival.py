@@ -21,7 +21,7 @@ from tidegate.driver.meeting import emit, find, learn, matched
 from tidegate.driver.observing import produced, see
 from tidegate.driver.prefetching import look_ahead
 from tidegate.driver.probing import ANYBODY
-from tidegate.estimators.frequency import NO_KEY
+from tidegate.estimators.frequency import NO_KEY, count_of
 from tidegate.estimators.partners_met import greet
 from tidegate.state.join_state import FOUND, MATCHES, NOTHING_FOUND
 from tidegate.windows import lifetime
@@ -69,7 +69,8 @@ def run(state, shed, arrivals, work, many, output):
         if shed is not None:
             key = see(state, shed, arrivals, stream, arrival)
             produced(shed, shed.prospects, key, progress[MATCHES])
-            greet(shed.rates, stream, progress[MATCHES])
+            found = progress[MATCHES]
+            greet(shed.rates, stream, found, count_of(shed.frequency.counts, key, 1 - stream))
             matched(state, shed, arrivals, arrival, work, many, stream, ANYBODY)
             want_again(state, shed, shed.samples, work, output, 1 - stream, progress[MATCHES])
         admit(state, shed, arrivals, output, stream, arrival, NO_VISITOR, key, progress[MATCHES])

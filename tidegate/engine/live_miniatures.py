@@ -20,6 +20,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from tidegate.columns.storage import some_rows
+from tidegate.compiled.kernel import kernel
 from tidegate.spec import Equal, JoinSpec, Theta, TidegateError
 
 if TYPE_CHECKING:
@@ -33,10 +34,12 @@ MOST_TUPLES = 4096  # of the miniature that holds all
 FEWEST_TUPLES = 16
 FILLED = 0.8  # of the miniature that holds all, as far as that can be foreseen
 REFIT = 1.5  # memories follow the windows when these have changed by so much
-REFITS = 10  # as many reviews does it cost to change what a miniature may hold
+REFITS = 3  # as many readings does it cost to change what a miniature may hold
 # Policies that retain tuples of popular keys first.
 BY_KEY = ("auto", "value", "prob", "output", "simpprob", "dimpprob", "dgl")
 NOISE = 2.0  # results of a key come together
+_STEP, _MIX_1, _MIX_2 = map(np.uint64, (0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x94D049BB133111EB))
+_SHIFT, _LOW, _UNIT = np.uint64(30), np.uint64(11), 2.0**-53
 _BYTES = 160  # of a tuple, about
 _MB = 1_000_000
 
@@ -81,10 +84,18 @@ def room_of(spec: JoinSpec) -> int:
 
 def drawn(codes: NDArray[np.int64], seed: int) -> NDArray[np.float64]:
     """For each key a number in [0, 1); tuples of a key have the same."""
-    mixed = codes.view(np.uint64) + np.uint64(seed) + np.uint64(0x9E3779B97F4A7C15)
-    for factor in (0xBF58476D1CE4E5B9, 0x94D049BB133111EB):
-        mixed = (mixed ^ (mixed >> np.uint64(30))) * np.uint64(factor)
-    return np.asarray((mixed >> np.uint64(11)) * 2.0**-53, np.float64)
+    draws = np.empty(len(codes))
+    _draw(codes.view(np.uint64), np.uint64(seed), draws)
+    return draws
+
+
+@kernel
+def _draw(codes, seed, draws):
+    for row in range(len(codes)):
+        mixed = codes[row] + seed + _STEP
+        mixed = (mixed ^ (mixed >> _SHIFT)) * _MIX_1
+        mixed = (mixed ^ (mixed >> _SHIFT)) * _MIX_2
+        draws[row] = np.float64(mixed >> _LOW) * _UNIT
 
 
 def read_columns(spec: JoinSpec, stream: int) -> list[str]:

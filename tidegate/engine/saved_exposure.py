@@ -45,6 +45,7 @@ def dump(shed: Shed) -> dict[str, Any]:
         parts["exposed.aged"] = shed.rates.aged[places]
     if len(shed.members.met) > 1:
         parts["met"] = shed.members.met[every_slot]
+        parts["last_met"] = shed.members.last_met[every_slot]
     return parts
 
 
@@ -104,6 +105,11 @@ def _expose(shed: Shed, saved: dict[str, Any], line: Any, scale: int) -> None:
         is_right = met.dtype == np.float32 and len(met) == len(all_slots)
         require(is_right and bool((met >= 0).all() and np.isfinite(met).all()), "a count is wrong")
         shed.members.met[all_slots] = met
+    if len(shed.members.met) > 1 and "last_met" in saved:
+        last = saved["last_met"]
+        is_right = last.dtype == np.uint32 and len(last) == len(all_slots)
+        require(is_right and bool((last < match_rate.NEVER).all()), "a time is out of range")
+        shed.members.last_met[all_slots] = last
 
 
 def in_short(shed: Shed, moments: Any, scale: int) -> Any:
@@ -138,8 +144,7 @@ def rescale_moments(shed: Shed, scale: int) -> None:
     finer = int(rates.span[match_rate.SHIFT])
     activity, shadow = rates.activity, shed.shadows.shadow
     kept = [activity["last"], rates.exposed["moment"], shadow["last"], shadow["since"]]
-    if not has_shadows(shed):
-        kept.append(activity["before"])
+    kept.append(shed.members.last_met)
     for moments in kept:
         ago = ((now >> shift) - moments.astype(np.int64)) & _MOMENTS
         then = ((now - (ago << shift)) * scale >> finer) & _MOMENTS

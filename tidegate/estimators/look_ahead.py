@@ -62,7 +62,7 @@ def look_ahead(rates, stream, cells, is_known):
 @part
 def is_moving(rates):
     """Can what a tuple is worth fall as time goes on?"""
-    if partners_met.is_keyless(rates):
+    if partners_met.knows_met(rates):
         return True
     for stream in range(len(rates.weight)):
         if not (_is_flat(rates.wait_rate[stream]) and _is_flat(rates.age_rate[stream])):

@@ -9,6 +9,9 @@ trial is taken as
          x age[how old it is]                                        (a factor around 1)
          x wait[how long its key has not been seen, and on which stream it last was]
 
+Where more than equal keys is compared, a tuple has a level and a wait by the partners that it has
+met itself (`partners_met`).
+
 Here is what is counted; `rate_fit` makes the factors of it, `look_ahead` what a tuple is worth.
 
 `python -m benchmarks features` prints what each feature gains offline, and those that gain nothing.
@@ -73,14 +76,14 @@ class MatchRate(NamedTuple):
     span: NDArray[np.int64]  # the longest window; the stream whose clock it is of, -1: arrivals;
     #                          bits by which moments are shortened; the window in such units
     least: NDArray[np.float64]  # [stream]: scratch of a refresh
-    told: NDArray[np.int64]  # [0]: levels are given shares, [1]: ages are a given curve
+    told: NDArray[np.int64]  # [0]: levels are given shares, [1]: ages are a given curve, KEYED
     study: NDArray[np.int64]  # one slot in 2 ** [0] is studied; [1]: places for monitors
     expected: NDArray[np.float64]  # scratch, since kernels allocate nothing: by place,
     cells: NDArray[np.int16]  # and the cells with trials
     life: NDArray[np.int64]  # [stream]: its window, in whole places of the age curve,
     share: NDArray[np.float64]  # and as a part of the span
-    met: NDArray[np.int64]  # [stream], where no keys are compared: see TRIALS to AT_ONCE
-    promised: NDArray[np.float64]  # [stream, age]: partners that a tuple has met up to an age
+    met: NDArray[np.int64]  # [stream], where more than keys is compared: see TRIALS to AT_ONCE
+    promised: NDArray[np.float64]  # [stream, age]: see `partners_met`
     own_rate: NDArray[np.float64]  # scratch of `look_ahead`, by place,
     stay: NDArray[np.float64]  # and [side]: what a renewed wait brings, and how long
 
@@ -92,7 +95,7 @@ _MOMENTS = np.int64(0x7FFFFFFF)
 _FINE = 24
 _SHORT = np.int64(0xFFFFFFFF)
 
-# Of a key: the moments at which it was last seen, and before that.
+# Of a key: the moment at which it was last seen, and on which stream; NEVER before that.
 ACTIVITY = np.dtype([("last", np.uint32), ("before", np.uint32)])
 
 # Of a studied tuple: the clock of waits, and the last bits of the number of opposite arrivals.
@@ -103,9 +106,11 @@ NOW, REFRESHED, UNFITTED, HURRY = range(4)  # of `clock`
 HITS, SQUARES, LAST, RUN = range(4)  # of `clumps`
 SPAN, CLOCK_OF, SHIFT, SHORT_SPAN = range(4)  # of `span`
 # Of `lived`; times in short units, in whole numbers, as all evidence. Of `met`, the same of those
-# that were retained, and the arrivals with the partners that they found at once.
+# that were retained, and the arrivals (with keys, what their keys promised them) with the partners
+# that they found at once.
 TRIALS, TIME, ARRIVALS, AT_ONCE = range(4)
 EVERY, MONITORS = range(2)  # of `study`
+KEYED = 2  # of `told`: are keys compared?
 
 
 def empty(
@@ -115,7 +120,8 @@ def empty(
     slots: int = 0,
     is_counted: bool = False,
     study: tuple[int, int] = (0, 0),
-    keyless: bool = False,
+    knows_met: bool = False,
+    keyed: bool = True,
 ) -> MatchRate:
     places = max(LEVELS, ages, SIDES * WAITS)
     studied = _places_for(slots, study)
@@ -142,14 +148,14 @@ def empty(
         clock=np.array([0, 0, SMALLEST_FIT, FIRST_HURRY], np.int64),
         span=np.array([1, -1, 0, 1], np.int64),
         least=np.zeros(streams, np.float64),
-        told=np.zeros(2, np.int64),
+        told=np.array([0, 0, keyed], np.int64),
         study=np.array(study, np.int64),
         expected=np.zeros(places, np.float64),
         cells=np.zeros(LEVELS * max(1, ages) * SIDES * WAITS, np.int16),
         life=np.ones(streams, np.int64),
         share=np.ones(streams, np.float64),
         met=np.zeros((streams, 4), np.int64),
-        promised=np.zeros((streams, ages + 1 if keyless else 1), np.float64),
+        promised=np.zeros((streams, ages + 1 if knows_met else 1), np.float64),
         own_rate=np.zeros(SIDES * WAITS, np.float64),
         stay=np.zeros((SIDES, 2), np.float64),
     )
@@ -251,6 +257,12 @@ def short(rates, moment):
 
 
 @step
+def short_now(rates):
+    """The same of the clock of waits."""
+    return short(rates, rates.clock[NOW])
+
+
+@step
 def ago(rates, moment):
     """How long ago a moment was that is kept in short."""
     return (short(rates, rates.clock[NOW]) - np.int64(moment)) & _MOMENTS
@@ -263,17 +275,11 @@ def forget_key(rates, key):
 
 
 @step
-def see_key(rates, stream, key, knows_side):
-    """A tuple of `stream` with this key has come; the caller counts it. Where shadows know when the
-    key was seen before, `before` is the stream on which it was last seen."""
+def see_key(rates, stream, key):
+    """A tuple of `stream` with this key has come; the caller counts it."""
     rates.weight[stream] += 1.0
-    now = short(rates, rates.clock[NOW])
     activity = rates.activity[key]
-    if knows_side:
-        activity.last, activity.before = np.uint32(now), np.uint32(stream)
-    elif np.int64(activity.last) != now:
-        activity.before = activity.last
-        activity.last = np.uint32(now)
+    activity.last, activity.before = np.uint32(short_now(rates)), np.uint32(stream)
 
 
 @part
@@ -284,11 +290,9 @@ def waited(rates, key):
 
 
 @step
-def waits_at(rates, stream, key, knows_side):
+def waits_at(rates, stream, key):
     """The place of the wait of a key, for tuples of `stream`."""
-    side = np.int64(0)
-    if knows_side:
-        side = np.int64(rates.activity[key].before == np.uint32(1 - stream))
+    side = np.int64(rates.activity[key].before == np.uint32(1 - stream))
     return of_side(side, wait_of(waited(rates, key), rates.span[SHORT_SPAN]))
 
 
@@ -390,9 +394,10 @@ def live(rates, stream, trials, time):
 @step
 def per_window(rates, stream):
     """Trials of a tuple that lives through its window."""
-    time = rates.lived[stream, TIME]
+    # Where there are no shadows, of those that were retained.
+    lived = rates.met[stream] if rates.promised.shape[1] > 1 else rates.lived[stream]
     life = np.float64(rates.life[stream] >> rates.span[SHIFT])
-    return rates.lived[stream, TRIALS] * life / time if time > 0 else 0.0
+    return lived[TRIALS] * life / lived[TIME] if lived[TIME] > 0 else 0.0
 
 
 @part

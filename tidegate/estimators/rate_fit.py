@@ -34,7 +34,7 @@ from tidegate.estimators.match_rate import (
     WAITS,
     typical,
 )
-from tidegate.estimators.partners_met import is_keyless, promise
+from tidegate.estimators.partners_met import knows_met, promise, weight_of
 
 SWEEPS = 2  # of the fitting, each time; factors are kept, so it goes on from where it was
 POWERS = (-2.0, -1.0, -0.5, 0.0, 0.25, 0.5, 0.75, 1.0)
@@ -70,10 +70,13 @@ def fit(rates):
         age, wait = rates.age_rate[stream], rates.wait_rate[stream]
         _expect(rates, stream, WAIT, cells, rates.age[stream], wait)
         _judge_factor(rates, stream, WAIT, wait, clump)
+        if knows_met(rates):  # those that have met nobody have one wait, and stay there
+            for place in range(1, WAITS):
+                wait[place] = wait[0]
         _expect(rates, stream, AGE, cells, age, wait)
         rates.known[stream] = _judge_factor(rates, stream, AGE, age, clump)
         _expect(rates, stream, LEVEL, cells, age, wait)
-        if is_keyless(rates):
+        if knows_met(rates):
             _promise(rates, stream)
         is_known = _judge_level(rates, stream, clump)
         if len(rates.exposed) > 1:
@@ -90,7 +93,7 @@ def _promise(rates, stream):
     hits = expected = 0.0
     for level in range(LEVELS):
         hits += _hits(rates, stream, LEVEL, level)
-        expected += rates.expected[level]
+        expected += rates.expected[level] * weight_of(rates, level)
     promise(rates, stream, hits, expected)
 
 

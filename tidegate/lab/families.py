@@ -1,7 +1,8 @@
 """Families of generated streams, each with one match structure; the settings of `value`.
 
 Law: the seed fixes every value. Streams are called `left` and `right` and have the columns `ts`,
-`key` and `importance`. A family is about one thing that a policy can learn or miss:
+`key`, `kind` (one of KINDS, which is the same for most keys near each other) and `importance`. A
+family is about one thing that a policy can learn or miss:
 
 `skew`        few keys come often (Zipf 1.0), the same on both streams
 `age`         each left tuple meets several right ones, at ages around the middle of the window
@@ -25,6 +26,8 @@ from tidegate.spec.units import nearest_hint
 
 Numbers = NDArray[np.int64]
 Events = tuple[Numbers, Numbers]  # times and keys of one stream
+KINDS = 16
+_OF_A_KIND = 50  # keys in a row
 WINDOW = 1_000  # units of time; a stream has about one tuple per unit
 
 
@@ -33,7 +36,7 @@ def family_streams(family: str, windows: int, seed: int) -> dict[str, pa.Table]:
 
     >>> streams = family_streams("skew", 2, seed=1)
     >>> streams["left"].column_names, streams["left"].num_rows
-    (['ts', 'key', 'importance'], 2000)
+    (['ts', 'key', 'kind', 'importance'], 2000)
     """
     if family not in FAMILIES:
         raise TidegateError(f"family {family!r} is not known; {nearest_hint(family, FAMILIES)}")
@@ -47,7 +50,9 @@ def family_streams(family: str, windows: int, seed: int) -> dict[str, pa.Table]:
 def _table(generator: np.random.Generator, times: Numbers, keys: Numbers) -> pa.Table:
     order = np.argsort(times, kind="stable")
     importance = rare_importance(generator, len(order), 0.1, 20.0, 0.5)
-    return pa.table({"ts": times[order], "key": keys[order], "importance": importance})
+    keys = keys[order]
+    kinds = keys // _OF_A_KIND % KINDS
+    return pa.table({"ts": times[order], "key": keys, "kind": kinds, "importance": importance})
 
 
 def _zipf(generator: np.random.Generator, length: int, domain: int = 2_000) -> Numbers:

@@ -150,7 +150,7 @@ def options_of(spec: Mapping[str, Any]) -> dict[str, Any]:
     options = {**spec, "streams": tuple(spec["streams"])}
     band = options.pop("band", None)
     if band is not None:
-        options["on"] = tg.band(*band)
+        options["on"] = [*([options["on"]] if "on" in options else []), tg.band(*band)]
     return options
 
 

@@ -24,6 +24,7 @@ _TUNING = {
     "skew", "bursts", "one-to-one", "abrupt",
     "zipf-direct", "ages-bell", "frequencies",
     "skew by band", "age by band", "bursts by band", "one-to-one by band",
+    "skew by kind and band", "bursts by kind and band",
 }  # fmt: skip
 _QUICK_ROWS = 20_000
 _WITHOUT_IMPORTANCE = ("dns", "fines-penalty")
@@ -85,10 +86,13 @@ def _families(quick: bool) -> list[JoinToValue]:
         "skew", "age", "bursts", "one-to-one", "one-sided", "drift", "abrupt", "mixed"
     ):  # fmt: skip
         found.append(_family(family, family, windows, {"on": "key"}))
-    # The same where keys are numbers that may differ by so much, so that no key can be counted.
+    # The same where keys are numbers that may differ by so much, so that no key can be counted; or
+    # where that can be counted which most pairs have in common.
     for family, apart in (("skew", 1), ("age", 0), ("bursts", 1), ("one-to-one", 0)):
         band = {"band": ["key", -apart, apart]}
         found.append(_family(f"{family} by band", family, windows, band))
+        both = {"on": "kind", **band}
+        found.append(_family(f"{family} by kind and band", family, windows, both))
     return found
 
 

@@ -36,15 +36,21 @@ def _mixed(number):
 
 
 @step
-def _drawn(seed, stream, number):
+def _start_of(seed, stream):
+    """Where the draws of a stream begin."""
+    return _mixed(seed + _STEP * np.uint64(stream + 1))
+
+
+@step
+def _drawn(start, number):
     """A number in [0, 1) for the tuple with this number of its stream."""
-    start = _mixed(seed + _STEP * np.uint64(stream + 1))
     return np.float64(_mixed(start + _STEP * np.uint64(number)) >> _LOW) * _UNIT
 
 
 @step
 def _bucket_of(code, buckets):
-    return np.int64(_mixed(np.uint64(code)) & np.uint64(len(buckets) - 1))
+    mixed = np.uint64(code) * _STEP  # its high bits depend on all bits of the code
+    return np.int64((mixed >> _SHIFT) & np.uint64(len(buckets) - 1))
 
 
 @kernel
@@ -166,6 +172,7 @@ def _may_grow(sentinel, roster, alive, buckets, windows, changes, time, stream, 
 def watch(sentinel, roster, alive, buckets, windows, changes, arrivals, cursor, numbers):
     """Take the arrivals of a push in their order; stops when the roster is full."""
     gate = sentinel[0]
+    first, second = _start_of(gate.seed, 0), _start_of(gate.seed, 1)
     while True:
         stream = earliest(arrivals.time, cursor, arrivals.end)
         if stream < 0:
@@ -186,7 +193,7 @@ def watch(sentinel, roster, alive, buckets, windows, changes, arrivals, cursor, 
         if arrivals.matchable[arrival]:
             gate.taken += 1
             _meet(sentinel, roster, buckets, windows, arrivals, stream, arrival)
-            draw = _drawn(gate.seed, stream, number)
+            draw = _drawn(first if stream == 0 else second, number)
             if draw < gate.rate:
                 if gate.held == gate.most:
                     _make_room(

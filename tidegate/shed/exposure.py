@@ -1,11 +1,10 @@
-"""What retained tuples were exposed to: the trials and hits from which VALUE learns its rates.
+"""What retained tuples were exposed to: trials and hits from which VALUE learns its rates, where not
+all that have equal keys meet.
 
 Law: a tuple's trials are counted for the cell in which it stood, up to the moment at which it may
 stand in another: when it has met an arrival, when it leaves, when evidence fades, and at every
-refresh. So each arrival is a trial for each tuple that was there, once. Of a key the last two
-moments are known; if it was seen more often since a tuple was last looked at, it is taken to have
-come as regularly as between these two. Where a budget holds many tuples, a sample of them is
-studied (`match_rate.place_of`).
+refresh. So each arrival is a trial for each tuple that was there, once. Where a budget holds many
+tuples, a sample of them is studied (`match_rate.place_of`).
 """
 
 from __future__ import annotations
@@ -18,18 +17,19 @@ from numpy.typing import NDArray
 from tidegate.compiled import layout
 from tidegate.compiled.kernel import part, step
 from tidegate.estimators import frequency, match_rate, partners_met
-from tidegate.shed.members import born_at, is_one, met_at
+from tidegate.shed.members import born_at, is_one, last_met_at, met_at
 
 AHEAD = 16  # members: far enough to hide a cache miss
 
 
 @step
-def level_of(rule, counts, key, stream, met):
-    """The level of a tuple of `stream`; if it was just met, before that was counted."""
-    count = frequency.count_of(counts, key, 1 - stream)
-    if rule[0].statistics == frequency.GIVEN:
+def level_of(shed, slot, stream, key, age, met):
+    """The level of a member; if it has just met an arrival, as of before that was counted."""
+    count = frequency.count_of(shed.frequency.counts, key, 1 - stream)
+    if shed.rule[0].statistics == frequency.GIVEN:
         return match_rate.level_of(count * match_rate.GIVEN_SCALE)
-    return match_rate.level_of(max(0.0, count - met))
+    partners = met_at(shed.members, slot)
+    return partners_met.level_by_met(shed.rates, stream, partners, age, max(0.0, count - met))
 
 
 @step
@@ -84,38 +84,15 @@ def _account_at(shed, slot, place, met):
     trials, since, aged = match_rate.exposed_to(rates, place, arrival, now)
     if key != frequency.NO_KEY and (trials > 0 or met):
         window = shed.stages.width[stream] * shed.curve.watch[stream].buckets
-        oldest = now - born_at(shed.members, slot)
-        if partners_met.is_keyless(rates) and shed.rule[0].statistics != frequency.GIVEN:
-            level = partners_met.level_by_met(rates, stream, met_at(shed.members, slot), oldest)
-        else:
-            level = level_of(shed.rule, shed.frequency.counts, key, stream, met)
+        age = now - born_at(shed.members, slot)
+        level = level_of(shed, slot, stream, key, age, met)
         partners_met.live_on(rates, stream, trials, aged)
-        youngest = oldest - aged
-        last, before = np.int64(rates.activity[key].last), np.int64(rates.activity[key].before)
-        cycle = since  # how long its key is not seen, where it was seen more than once meanwhile
-        if met and last != match_rate.NEVER and match_rate.ago(rates, last) == 0:
-            last, before = before, np.int64(match_rate.NEVER)
-            if last != match_rate.NEVER:
-                cycle = match_rate.ago(rates, last)
-        unseen = match_rate.ago(rates, last) if last != match_rate.NEVER else since
-        if unseen < since:
-            # Its key was seen in between: a wait ended there and another began.
-            share = (since - unseen) / since
-            first = np.int64(trials * share + 0.5)
-            middle = youngest + np.int64((oldest - youngest) * share)
-            begun = np.int64(0)
-            if before != match_rate.NEVER:
-                begun = match_rate.ago(rates, before) - since
-                if begun < 0:
-                    begun, cycle = np.int64(0), min(cycle, begun + since - unseen)
-            waits = (begun, begun + min(cycle, since - unseen))
-            match_rate.spread(rates, stream, level, (youngest, middle), waits, 0, window, first)
-            trials -= first
-            youngest, since = middle, unseen
-        begun = max(np.int64(0), unseen - since)
-        waits = (begun, begun + since)
+        side, waits = np.int64(0), (np.int64(0), np.int64(0))
+        if met_at(shed.members, slot) > 0.0:
+            waited = match_rate.ago(rates, np.int64(last_met_at(shed.members, slot)))
+            side, waits = np.int64(1), (max(np.int64(0), waited - since), waited)
         age, wait = match_rate.spread(
-            rates, stream, level, (youngest, oldest), waits, 0, window, trials
+            rates, stream, level, (age - aged, age), waits, side, window, trials
         )
         if met:
             match_rate.hit(rates, stream, level, age, wait, arrival)

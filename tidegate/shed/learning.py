@@ -104,6 +104,7 @@ def score_again(shed, slot, combine, weighed, partner):
     exposure.account(shed, slot, 1)
     if len(members.met) > 1:
         members.met[slot] += np.float32(1.0)
+        members.last_met[slot] = np.uint32(match_rate.short_now(shed.rates))
     if weighed:
         stream, own = np.int64(members.notes[slot].stream), basis_at(members, slot)
         importance.earn(shed.importances, stream, combine, own, partner)
@@ -178,7 +179,7 @@ def count_in(shed, stream, moment, key, lives):
     if shed.rule[0].kind == VALUE:
         tick(shed, stream)
         if key != frequency.NO_KEY:
-            match_rate.see_key(shed.rates, stream, key, shed.rule[0].shadowed)
+            match_rate.see_key(shed.rates, stream, key)
     if statistics == frequency.WINDOW:
         if lives:
             frequency.log_line(book, stream, moment, key)

@@ -42,6 +42,7 @@ class Members(NamedTuple):
     cost: NDArray[np.int32]
     key: NDArray[np.int32]
     met: NDArray[np.float32]
+    last_met: NDArray[np.uint32]
     links: Any
     below: NDArray[np.int32]
 
@@ -55,6 +56,7 @@ class Needs(NamedTuple):
     cost: bool
     key: bool
     met: bool
+    last_met: bool
     links: bool
     below: bool
 
@@ -62,7 +64,7 @@ class Needs(NamedTuple):
 def empty(slots: Any, notes: Any, needs: Needs) -> Members:
     """Nobody is a member yet."""
     lengths = [max(2, len(notes)) if needed else 1 for needed in needs]
-    priority, basis, born, cost, key, met, links, below = lengths
+    priority, basis, born, cost, key, met, last_met, links, below = lengths
     return Members(
         slots=slots,
         notes=notes,
@@ -72,6 +74,7 @@ def empty(slots: Any, notes: Any, needs: Needs) -> Members:
         cost=np.ones(cost, np.int32),
         key=np.zeros(key, np.int32),
         met=np.zeros(met, np.float32),
+        last_met=np.zeros(last_met, np.uint32),
         links=records(LINK, links),
         below=np.zeros(below, np.int32),
     )
@@ -123,6 +126,11 @@ def met_at(members, slot):
 
 
 @step
+def last_met_at(members, slot):
+    return members.last_met[slot if len(members.last_met) > 1 else 0]
+
+
+@step
 def stage_of(members, slot):
     """The stage of age of a tuple that stands by age; 0 where there is one stage."""
     return np.int64(members.below[slot if len(members.below) > 1 else 0])
@@ -134,8 +142,8 @@ def set_stage(members, slot, stage):
 
 
 @step
-def write(members, slot, priority, basis, born, cost, key, met, monitor):
-    """The tuple in this slot is a member from now on."""
+def write(members, slot, priority, basis, born, cost, key, met, now, monitor):
+    """The tuple in this slot is a member from now on; it has met so many partners just now."""
     members.notes[slot].monitor = monitor
     if len(members.priority) > 1:
         members.priority[slot] = priority
@@ -147,3 +155,4 @@ def write(members, slot, priority, basis, born, cost, key, met, monitor):
         members.key[slot] = key
     if len(members.met) > 1:
         members.met[slot] = met
+        members.last_met[slot] = np.uint32(now)

@@ -32,7 +32,7 @@ import numpy as np
 from tidegate.compiled.kernel import part, step
 from tidegate.estimators import frequency, importance, look_ahead, match_rate, partners_met
 from tidegate.shed import ages
-from tidegate.shed.members import basis_at, born_at, cost_at, met_at
+from tidegate.shed.members import basis_at, born_at, cost_at, last_met_at, met_at
 from tidegate.shed.shed_records import (
     ADDITIVE,
     ARRIVAL_ORDER,
@@ -153,7 +153,7 @@ def at_arrival(rule, counts, key, stream, own, random):
 @part
 def score(
     rule, stages, importances, rates, counts, combine, weighed, stream, key, own, born, now, size,
-    met,
+    met, last_met,
 ):  # fmt: skip
     """VALUE of a tuple at a moment, from the estimates as of the last fit."""
     other = 1 - stream
@@ -161,12 +161,17 @@ def score(
         return 0.0
     if rule[0].statistics == frequency.GIVEN:
         worth = frequency.count_of(counts, key, other)
-    elif partners_met.is_keyless(rates):
-        worth = rates.level_rate[stream, partners_met.level_by_met(rates, stream, met, now - born)]
+    elif partners_met.knows_met(rates):
+        count = frequency.count_of(counts, key, other)
+        level = partners_met.level_by_met(rates, stream, met, now - born, count)
+        worth = rates.level_rate[stream, level]
     else:
         level = match_rate.level_of(frequency.count_of(counts, key, other))
         worth = rates.level_rate[stream, level]
-    place = match_rate.waits_at(rates, stream, key, rule[0].shadowed)
+    if partners_met.knows_met(rates):
+        place = partners_met.waits_at(rates, met, last_met)
+    else:
+        place = match_rate.waits_at(rates, stream, key)
     if rates.told[1]:
         worth *= rates.ahead[stream, place, 0] * ages.worth_at(stages, stream, born, now)
     else:
@@ -185,5 +190,5 @@ def score_of(shed, slot, combine, weighed):
         shed.rule, shed.stages, shed.importances, shed.rates, shed.frequency.counts, combine,
         weighed, stream, np.int64(members.key[slot]), basis_at(members, slot),
         born_at(members, slot), shed.queues[stream].now, cost_at(members, slot),
-        met_at(members, slot),
+        met_at(members, slot), last_met_at(members, slot),
     )  # fmt: skip

@@ -124,7 +124,7 @@ def has_shadows(spec: JoinSpec) -> bool:
 
 
 def is_keyless(spec: JoinSpec) -> bool:
-    """Is nothing compared by keys? Then VALUE knows a tuple by the partners that it has met."""
+    """Is nothing compared by keys?"""
     return not any(isinstance(each, Equal) for each in spec.predicates)
 
 
@@ -155,7 +155,7 @@ def rates_of(
             slots = max(2, len(state.slots))
             rates = match_rate.empty(
                 streams, ages, slots=slots, is_counted=is_counted, study=study,
-                keyless=is_keyless(spec),
+                knows_met=True, keyed=not is_keyless(spec),
             )  # fmt: skip
     else:
         rates = match_rate.empty(streams)
@@ -169,10 +169,10 @@ def open_rates(shed: Shed, state: State) -> None:
     span = max(1, int(rule.fade_after))
     shift = match_rate.shift_for(span)
     rates.span[:] = span, timed[0] if len(timed) else -1, shift, span >> shift
-    rates.told[:] = rule.statistics == frequency.GIVEN, not rule.watched
+    rates.told[:2] = rule.statistics == frequency.GIVEN, not rule.watched
     rates.life[:] = shed.stages.width * shed.curve.watch.buckets
     rates.share[:] = np.clip(rates.life / span, 1 / match_rate.SHORTEST_WAIT, 1.0)
-    if rates.told.any():
+    if rates.told[:2].any():
         rates.ahead[:] = 1.0
     if rates.told[0]:
         levels = np.array([match_rate.typical(level) for level in range(match_rate.LEVELS)])

@@ -49,7 +49,6 @@ from tidegate.state.learned_arrays import (
     buckets_of,
     by_stream,
     has_shadows,
-    is_keyless,
     monitors_of,
     open_curve,
     open_rates,
@@ -145,6 +144,7 @@ def _needs(spec: JoinSpec, recipe: recipes.Recipe, state: State) -> members.Need
     )
     has_bases = timed or (weighed and kind in ranked) or kind == shed_records.PPS_CLUSTER
     has_bases |= kind == shed_records.VALUE_OF_KEYS and spec.memory_bytes is not None
+    knows_met = kind == shed_records.VALUE and not has_shadows(spec)
     by_key, by_age = recipe.standing == BY_KEY, recipe.standing == BY_AGE
     knows_ages = recipe.aged or kind == shed_records.CUMULATIVE
     return members.Needs(
@@ -153,7 +153,8 @@ def _needs(spec: JoinSpec, recipe: recipes.Recipe, state: State) -> members.Need
         born=(recipe.aged and by_age) or (knows_ages and not state.lanes.is_time_window.all()),
         cost=spec.memory_bytes is not None,
         key=recipe.keyed or kind == shed_records.ARRIVAL_ORDER,
-        met=kind == shed_records.VALUE and is_keyless(spec),
+        met=knows_met,
+        last_met=knows_met,
         links=by_key or by_age,
         below=(by_key and has_bases) or (by_age and recipe.aged),
     )
