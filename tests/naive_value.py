@@ -84,6 +84,10 @@ class ValueJoin(WatchedJoin):
         timed = [s for s in range(2) if spec.windows[s].kind != "rows"]
         self.clock_of = timed[0] if timed else None  # the stream whose clock waits go by
         self.wait_clock, self.refreshed, self.unfitted, self.hurry = 0, 0, 64, 16
+        self.instants: list[list[int]] = []  # time and arrivals of the last ones, up to 17
+        self.apart = self.together = (
+            0  # how far apart instants are, and how many arrivals they have
+        )
         self.refresh_in, self.quiet, self.faded = 1, 0, 0
         self.seen_of, self.now_of = [0, 0], [0, 0]  # as of the last arrival that was seen
         self.scores: dict[int, float] = {}
@@ -189,10 +193,25 @@ class ValueJoin(WatchedJoin):
         if self.clock_of is None:
             self.wait_clock += 1
         else:
-            self.wait_clock = self.now_of[self.clock_of]
+            self.wait_clock = max(self.wait_clock, self.finer(self.now_of[self.clock_of]))
         self.unfitted += 1
         if self.wait_clock - self.refreshed > max(1, self.fade_after()):
             self.refresh_in = 1
+
+    def finer(self, time: int) -> int:
+        """Arrivals of an instant come evenly up to the next one, if that is far away; how far it is
+        is known after every 16 instants."""
+        if not self.instants or self.instants[-1][0] != time:
+            self.instants.append([time, 0])
+            if len(self.instants) == 17:
+                self.apart = (time - self.instants[0][0]) // 16
+                self.together = sum(number for _, number in self.instants[:16]) // 16
+                self.instants = self.instants[16:]
+        so_far = self.instants[-1][1]
+        self.instants[-1][1] += 1
+        if self.apart <= max(1, self.fade_after()) // 256:
+            return time
+        return time + int(float(self.apart) * (float(min(so_far, self.together)) / self.together))
 
     def account_all(self) -> None:
         for stream in range(2):

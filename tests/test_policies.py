@@ -170,8 +170,9 @@ WINDOWS: list[Any] = [
 KEYLESS = tg.band("k", -1, 2)
 
 
-def recurring(number: int, policy: str, unit: int = 1, on: Any = "k") -> Case:
-    """Two keys in three come back soon, at ages that differ between the streams."""
+def recurring(number: int, policy: str, unit: int = 1, on: Any = "k", coarse: int = 1) -> Case:
+    """Two keys in three come back soon, at ages that differ between the streams; all that come in
+    `coarse` units come at once."""
     random, tables = Random(number), {}
     for name, lag in (("left", 3), ("right", 12)):
         times = sorted(random.randint(0, 400) for _ in range(350))
@@ -179,7 +180,7 @@ def recurring(number: int, policy: str, unit: int = 1, on: Any = "k") -> Case:
         tables[name] = pa.table(
             {
                 f"row_{name}": range(len(times)),
-                "ts": [unit * time for time in times],
+                "ts": [unit * (time // coarse * coarse) for time in times],
                 "k": keys,
                 "w": [random.choice((0.25, 1.0, 4.0)) for _ in times],
             }
@@ -234,6 +235,15 @@ def test_value_learns_from_a_sample_of_its_tuples(
     assert (twin.every, twin.unit) == (4, 8 if unit > 1 else 1)
     left = sum(twin.counts[why, stream] for why in ("evicted", "expired") for stream in (0, 1))
     assert 0 < len(twin.exposed) < len(twin.slots) + left
+
+
+@pytest.mark.parametrize("on", ["k", ["k", tg.band("w", -10, 10)]], ids=["key", "band"])
+@pytest.mark.parametrize("number", range(len(WINDOWS)))
+def test_value_spreads_what_comes_in_one_instant(number: int, on: Any) -> None:
+    twin = check_victims(recurring(number, "value", on=on, coarse=10))
+    assert isinstance(twin, ValueJoin)
+    assert twin.lessons > 1
+    assert twin.together > 1 or twin.clock_of is None
 
 
 @pytest.mark.parametrize("number", range(len(WINDOWS)))

@@ -26,7 +26,7 @@ _RULE = ("first", "begun", "faded", "quiet", "refresh", "until_plan", "instant",
 # Version 3 was written without the first at first, version 4 without the others: they mean nothing
 # for long, or are made of what was written (`_with_ahead`).
 _NEW = {
-    f"rates.{name}" for name in ("ahead", "renewed", "lived", "met", "promised")
+    f"rates.{name}" for name in ("ahead", "renewed", "lived", "met", "promised", "lump")
 } | {"rule.instant"}  # fmt: skip
 # Places of levels and waits were other ones in early versions: these are learned again.
 _RECUT = {
@@ -43,7 +43,7 @@ _QUEUE = (
 _RATES = (
     "trials", "hits", "old_hits", "level", "age", "wait", "level_rate",
     "age_rate", "wait_rate", "ahead", "renewed", "lived", "met", "promised", "weight", "known",
-    "clumps", "clock",
+    "clumps", "clock", "lump",
 )  # fmt: skip
 _WATCH = ("alive", "lives", "waited", "known")
 _LEVELS = ("start", "peak", "reviewed", "begun")

@@ -150,17 +150,27 @@ def rescale_moments(shed: Shed, scale: int) -> None:
         then = ((now - (ago << shift)) * scale >> finer) & _MOMENTS
         moments[...] = np.where(moments == match_rate.NEVER, moments, then)
     rates.clock[[match_rate.NOW, match_rate.REFRESHED]] *= scale
+    rates.lump[[match_rate.INSTANT, match_rate.SINCE, match_rate.GAP]] *= scale
 
 
 def check(shed: Shed, line: NDArray[np.int64]) -> None:
     """Numbers that were read are such as the engine writes."""
     for name in ("last", "before"):
         require((shed.rates.activity[name] <= match_rate.NEVER).all(), "a time is out of range")
+    _check_lump(shed.rates.lump)
     if has_shadows(shed):
         for stream in range(len(shed.queues)):
             _check_ring(_ring_of(shed, stream), int(shed.queues[stream].now))
     else:
         _check_members(shed, line)
+
+
+def _check_lump(lump: NDArray[np.int64]) -> None:
+    moments, numbers = lump[[match_rate.INSTANT, match_rate.SINCE]], lump[match_rate.INSTANTS :]
+    require(bool((np.abs(moments) < FAR).all()), "a time is out of range")
+    is_right = bool((numbers >= 0).all()) and lump[match_rate.SO_FAR] >= 0
+    is_right &= bool(lump[match_rate.GAP] == 0 or lump[match_rate.SIZE] > 0)
+    require(is_right and lump[match_rate.GAP] < FAR, "its instants do not add up")
 
 
 def _check_ring(ring: Any, now: int) -> None:
@@ -185,5 +195,6 @@ def _check_members(shed: Shed, line: NDArray[np.int64]) -> None:
     else:
         now, shift = int(rates.clock[match_rate.NOW]), int(rates.span[match_rate.SHIFT])
         ago = ((now >> shift) - rates.exposed["moment"][places].astype(np.int64)) & _MOMENTS
-        young = ago <= (newest - shed.members.slots.time[line] >> shift) + 1
+        age = newest - shed.members.slots.time[line] + int(rates.lump[match_rate.GAP])
+        young = ago <= (age >> shift) + 1
     require(young.all(), "a time is out of range")

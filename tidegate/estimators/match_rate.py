@@ -73,6 +73,7 @@ class MatchRate(NamedTuple):
     aged: NDArray[np.int64]  # [place], if a window is counted: the same by the clock of its age
     clock: NDArray[np.int64]  # now, of the last refresh, tuples since the last fit, and refreshes
     #                           of all scores while 8 M tuples come
+    lump: NDArray[np.int64]  # see `finer`
     span: NDArray[np.int64]  # the longest window; the stream whose clock it is of, -1: arrivals;
     #                          bits by which moments are shortened; the window in such units
     least: NDArray[np.float64]  # [stream]: scratch of a refresh
@@ -110,6 +111,10 @@ SPAN, CLOCK_OF, SHIFT, SHORT_SPAN = range(4)  # of `span`
 # that they found at once.
 TRIALS, TIME, ARRIVALS, AT_ONCE = range(4)
 EVERY, MONITORS = range(2)  # of `study`
+# Of `lump`: the present instant and its arrivals so far; from when on instants and arrivals are
+# counted, and how many there were; how far apart instants are and how many arrivals they have.
+INSTANT, SO_FAR, SINCE, INSTANTS, ARRIVALS_IN_ALL, GAP, SIZE = range(7)
+_INSTANTS = 16  # of which the means are taken
 KEYED = 2  # of `told`: are keys compared?
 
 
@@ -146,6 +151,7 @@ def empty(
         exposed=records(EXPOSED, studied),
         aged=np.zeros(studied if is_counted else 1, np.int64),
         clock=np.array([0, 0, SMALLEST_FIT, FIRST_HURRY], np.int64),
+        lump=np.zeros(7, np.int64),
         span=np.array([1, -1, 0, 1], np.int64),
         least=np.zeros(streams, np.float64),
         told=np.array([0, 0, keyed], np.int64),
@@ -266,6 +272,32 @@ def short_now(rates):
 def ago(rates, moment):
     """How long ago a moment was that is kept in short."""
     return (short(rates, rates.clock[NOW]) - np.int64(moment)) & _MOMENTS
+
+
+@step
+def finer(rates, time):
+    """A moment inside an instant, if instants are further apart than the first wait is long.
+
+    Arrivals of one time come together, so all of an instant would be trials at the same wait, and
+    none would be between two instants. They are taken to come evenly from one to the next.
+    """
+    lump = rates.lump
+    if lump[INSTANTS] == 0 or time != lump[INSTANT]:
+        if lump[INSTANTS] == _INSTANTS:
+            lump[GAP] = (time - lump[SINCE]) // _INSTANTS
+            lump[SIZE] = lump[ARRIVALS_IN_ALL] // _INSTANTS
+            lump[INSTANTS] = 0
+        if lump[INSTANTS] == 0:
+            lump[SINCE], lump[ARRIVALS_IN_ALL] = time, 0
+        lump[INSTANT], lump[SO_FAR] = time, 0
+        lump[INSTANTS] += 1
+    later = np.int64(0)
+    if lump[GAP] > rates.span[SPAN] // SHORTEST_WAIT:
+        part = np.float64(min(lump[SO_FAR], lump[SIZE])) / np.float64(lump[SIZE])
+        later = np.int64(np.float64(lump[GAP]) * part)
+    lump[SO_FAR] += 1
+    lump[ARRIVALS_IN_ALL] += 1
+    return time + later
 
 
 @step

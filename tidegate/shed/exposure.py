@@ -1,5 +1,5 @@
-"""What retained tuples were exposed to: trials and hits from which VALUE learns its rates, where not
-all that have equal keys meet.
+"""What retained tuples were exposed to: trials and hits from which VALUE learns its rates, where
+not all that have equal keys meet.
 
 Law: a tuple's trials are counted for the cell in which it stood, up to the moment at which it may
 stand in another: when it has met an arrival, when it leaves, when evidence fades, and at every

@@ -194,7 +194,8 @@ def tick(shed, stream):
     clock = shed.rates.clock
     span = shed.rates.span
     if span[match_rate.CLOCK_OF] >= 0:
-        clock[match_rate.NOW] = shed.queues[span[match_rate.CLOCK_OF]].now
+        time = match_rate.finer(shed.rates, shed.queues[span[match_rate.CLOCK_OF]].now)
+        clock[match_rate.NOW] = max(clock[match_rate.NOW], time)
     else:
         clock[match_rate.NOW] += 1
     clock[match_rate.UNFITTED] += 1
