@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 from naive import Arrival
@@ -85,9 +86,7 @@ class ValueJoin(WatchedJoin):
         self.clock_of = timed[0] if timed else None  # the stream whose clock waits go by
         self.wait_clock, self.refreshed, self.unfitted, self.hurry = 0, 0, 64, 16
         self.instants: list[list[int]] = []  # time and arrivals of the last ones, up to 17
-        self.apart = self.together = (
-            0  # how far apart instants are, and how many arrivals they have
-        )
+        self.apart = self.together = 0  # how near instants stand, and what arrives in one
         self.refresh_in, self.quiet, self.faded = 1, 0, 0
         self.seen_of, self.now_of = [0, 0], [0, 0]  # as of the last arrival that was seen
         self.scores: dict[int, float] = {}
@@ -204,7 +203,9 @@ class ValueJoin(WatchedJoin):
         if not self.instants or self.instants[-1][0] != time:
             self.instants.append([time, 0])
             if len(self.instants) == 17:
-                self.apart = (time - self.instants[0][0]) // 16
+                times = [at for at, _ in self.instants]
+                gaps = [later - at for at, later in pairwise(times)]
+                self.apart = min(max(1, self.fade_after()), *gaps)
                 self.together = sum(number for _, number in self.instants[:16]) // 16
                 self.instants = self.instants[16:]
         so_far = self.instants[-1][1]

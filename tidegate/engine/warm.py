@@ -83,6 +83,7 @@ def join_cases() -> list[Case]:
     for policy in ("uniform", "arrival-order", "value"):
         cases.append(Case(policy, run_policy, {"policy": policy, "budget": True}))
     cases.append(Case("race of policies", run_race, {"budget": True}))
+    cases.append(Case("what is lost", run_watched, {"budget": True}))
     cases.sort(key=lambda case: not case.options["budget"])
     return [*cases, Case("exact in order", run_in_order, {}), Case("columns", run_columns, {})]
 
@@ -226,6 +227,14 @@ def run_race(budget: bool) -> None:
     """A join whose policy follows from a race."""
     engine = JoinEngine(JoinSpec(on="k", time="t", within=500, memory=900 if budget else None))
     engine.push({name: _stream(seed, ROWS) for seed, name in enumerate(_names(False), start=1)})
+
+
+def run_watched(budget: bool) -> None:
+    """A join that estimates what it loses, and what other memories would keep."""
+    spec = JoinSpec(
+        on="k", time="t", within=500, memory=4000 if budget else None, importance="importance"
+    )
+    _push_in_pieces(spec.replace(sentinel=0.05, miniatures=0.5))
 
 
 def run_in_order() -> None:

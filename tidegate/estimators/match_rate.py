@@ -111,10 +111,11 @@ SPAN, CLOCK_OF, SHIFT, SHORT_SPAN = range(4)  # of `span`
 # that they found at once.
 TRIALS, TIME, ARRIVALS, AT_ONCE = range(4)
 EVERY, MONITORS = range(2)  # of `study`
-# Of `lump`: the present instant and its arrivals so far; from when on instants and arrivals are
-# counted, and how many there were; how far apart instants are and how many arrivals they have.
-INSTANT, SO_FAR, SINCE, INSTANTS, ARRIVALS_IN_ALL, GAP, SIZE = range(7)
-_INSTANTS = 16  # of which the means are taken
+# Of `lump`: the present instant and its arrivals so far; of those that are counted now, how near
+# any two stand, how many there were, and arrivals; of the last ones, how near they stood, and how
+# many arrivals an instant had.
+INSTANT, SO_FAR, NEAREST, INSTANTS, IN_ALL, GAP, SIZE = range(7)
+_INSTANTS = 16  # that are counted together
 KEYED = 2  # of `told`: are keys compared?
 
 
@@ -283,12 +284,13 @@ def finer(rates, time):
     """
     lump = rates.lump
     if lump[INSTANTS] == 0 or time != lump[INSTANT]:
+        if lump[INSTANTS] > 0:
+            lump[NEAREST] = min(lump[NEAREST], time - lump[INSTANT])
         if lump[INSTANTS] == _INSTANTS:
-            lump[GAP] = (time - lump[SINCE]) // _INSTANTS
-            lump[SIZE] = lump[ARRIVALS_IN_ALL] // _INSTANTS
+            lump[GAP], lump[SIZE] = lump[NEAREST], lump[IN_ALL] // _INSTANTS
             lump[INSTANTS] = 0
         if lump[INSTANTS] == 0:
-            lump[SINCE], lump[ARRIVALS_IN_ALL] = time, 0
+            lump[NEAREST], lump[IN_ALL] = rates.span[SPAN], 0
         lump[INSTANT], lump[SO_FAR] = time, 0
         lump[INSTANTS] += 1
     later = np.int64(0)
@@ -296,7 +298,7 @@ def finer(rates, time):
         part = np.float64(min(lump[SO_FAR], lump[SIZE])) / np.float64(lump[SIZE])
         later = np.int64(np.float64(lump[GAP]) * part)
     lump[SO_FAR] += 1
-    lump[ARRIVALS_IN_ALL] += 1
+    lump[IN_ALL] += 1
     return time + later
 
 

@@ -109,7 +109,21 @@ def push(heaps, start, count, priority, basis, order, holder):
 
 @step
 def _first_of(heaps, start, begin, end):
-    """Which of some entries leaves first."""
+    """Which of up to four entries leaves first."""
+    if end == begin + 4 and len(heaps.bases) == 1:
+        # As in a cup, so that the CPU looks at both pairs at once.
+        entries = heaps.entries
+        one, two = entries[np.uint64(start + begin)], entries[np.uint64(start + begin + 1)]
+        three, four = entries[np.uint64(start + begin + 2)], entries[np.uint64(start + begin + 3)]
+        first, second = one.priority, two.priority
+        third, fourth = three.priority, four.priority
+        left = (second < first) | ((second == first) & (two.order < one.order))
+        right = (fourth < third) | ((fourth == third) & (four.order < three.order))
+        least, order = (second, two.order) if left else (first, one.order)
+        other, its_order = (fourth, four.order) if right else (third, three.order)
+        if (other < least) | ((other == least) & (its_order < order)):
+            return begin + 2 + np.int64(right)
+        return begin + np.int64(left)
     best = begin
     least = heaps.entries[np.uint64(start + begin)].priority
     oldest = np.int64(heaps.entries[np.uint64(start + begin)].order)
