@@ -58,6 +58,7 @@ class Rates:
         self.life = self.unit = 1  # the window, in which units times are kept, and the window
         self.share = 1.0  # as a part of the longest
         self.weight = 0.0  # arrivals of the stream, faded
+        self.unfitted = 0  # places of waits that have no factor
         self.known = False
         self.clump_hits = self.clump_squares = self.run = 0.0
         self.last_arrival: int = 0
@@ -138,6 +139,8 @@ class Rates:
 
     def fit(self, opposite_weight: float, has_shadows: bool, keyless: bool) -> None:
         cells = self.cells()
+        # Where more than equal keys is compared, tuples that have met nobody have no wait.
+        self.unfitted = 0 if has_shadows else WAITS
         for _ in range(2):
             for feature in (AGE, WAIT):
                 expected = self.expected(feature, cells)
@@ -145,20 +148,21 @@ class Rates:
                 few = 8.0 if feature == WAIT else 1.0
                 self.factors[feature] = [
                     (self.hits_at(feature, place) + few) / (scale * hits + few)
+                    if self.is_fitted(feature, place)
+                    else 1.0
                     for place, hits in enumerate(expected)
                 ]
             expected = self.expected(LEVEL, cells)
             hits = [self.hits_at(LEVEL, level) for level in range(LEVELS)]
             mean = (added(hits) + 1.0) / (added(expected) + opposite_weight + 1.0)
+            few = 1.0 if has_shadows else 8.0
             self.factors[LEVEL] = [
-                (hit + 1.0) / (trials + 1.0 / mean)
+                (hit + few) / (trials + few / mean)
                 for hit, trials in zip(hits, expected, strict=True)
             ]
         clump = math.sqrt(self.clump_squares / self.clump_hits) if self.clump_hits > 0 else 1.0
         # Each is judged against what is believed of those before; the level comes last.
         self.judge_factor(WAIT, self.expected(WAIT, cells), clump)
-        if not has_shadows:
-            self.believed[WAIT][:WAITS] = [self.believed[WAIT][0]] * WAITS
         expected = self.expected(AGE, cells, believed=(WAIT,))
         self.known = self.judge_factor(AGE, expected, clump) >= ENOUGH * clump
         expected = self.expected(LEVEL, cells, believed=(AGE, WAIT))
@@ -204,9 +208,14 @@ class Rates:
             expected[cell[feature]] += hits
         return expected
 
+    def is_fitted(self, feature: int, place: int) -> bool:
+        return feature != WAIT or place >= self.unfitted
+
     def excess(self, feature: int, expected: list[float]) -> float:
-        hits = added([self.hits_at(feature, place) for place in range(len(expected))])
-        return hits / added(expected) if hits > 0 and added(expected) > 0 else 1.0
+        places = [place for place in range(len(expected)) if self.is_fitted(feature, place)]
+        hits = added([self.hits_at(feature, place) for place in places])
+        total = added([expected[place] for place in places])
+        return hits / total if hits > 0 and total > 0 else 1.0
 
     def judge_level(self, trials: list[float], clump: float, opposite_weight: float) -> bool:
         """Shrunk towards the power of the count that explains the hits best, the less willingly
@@ -239,6 +248,8 @@ class Rates:
         trust = self.trust(feature, expected, scale, clump)
         caution = CAUTION * clump
         for place, e in enumerate(expected):
+            if not self.is_fitted(feature, place):
+                continue
             run = WAITS if feature == WAIT else len(expected)
             beside = [p for p in (place - 1, place + 1) if p >= 0 and p // run == place // run]
             beside = [p for p in beside if p < len(expected)]
@@ -255,7 +266,7 @@ class Rates:
         seen = surprise = 0.0
         for place, unscaled in enumerate(expected):
             e = scale * unscaled
-            if e > 0.0:
+            if e > 0.0 and self.is_fitted(feature, place):
                 hits = self.hits_at(feature, place)
                 seen += 1.0
                 surprise += (hits - e) ** 2 / (e + CAUTION * clump) / clump

@@ -41,6 +41,7 @@ POWERS = (-2.0, -1.0, -0.5, 0.0, 0.25, 0.5, 0.75, 1.0)
 _ENOUGH = 8.0  # hits, where they come one by one, to learn from
 _CAUTION = 4.0  # hits, where they come one by one, that would make a factor 1
 _FEW_WAITS = 8.0  # hits that would make the factor of a wait 1, while it is fitted
+_FEW_LEVELS = 8.0  # hits that would make that of a level the mean, where it says what was met
 _SIGMAS = 1.0
 _AT_ITS_WORD = 2.0  # of log-likelihood that a power of 0 must gain over the count itself
 _FITS = 40  # in the weight of all tuples, which in the long run is that of five windows
@@ -70,9 +71,6 @@ def fit(rates):
         age, wait = rates.age_rate[stream], rates.wait_rate[stream]
         _expect(rates, stream, WAIT, cells, rates.age[stream], wait)
         _judge_factor(rates, stream, WAIT, wait, clump)
-        if knows_met(rates):  # those that have met nobody have one wait, and stay there
-            for place in range(1, WAITS):
-                wait[place] = wait[0]
         _expect(rates, stream, AGE, cells, age, wait)
         rates.known[stream] = _judge_factor(rates, stream, AGE, age, clump)
         _expect(rates, stream, LEVEL, cells, age, wait)
@@ -144,17 +142,26 @@ def _fit_level(rates, stream, cells):
     for level in range(LEVELS):
         total += _hits(rates, stream, LEVEL, level)
         trials += rates.expected[level]
+    # Old tuples have met many or none, young ones a few: ages and levels can share what they
+    # explain in many ways, and are drawn to the one with the least differences of levels.
+    few = _FEW_LEVELS if knows_met(rates) else 1.0
     for level in range(LEVELS):
         mean = (total + 1.0) / (trials + rates.weight[1 - stream] + 1.0)
         hits = _hits(rates, stream, LEVEL, level)
-        rates.level[stream, level] = (hits + 1.0) / (rates.expected[level] + 1.0 / mean)
+        rates.level[stream, level] = (hits + few) / (rates.expected[level] + few / mean)
+
+
+@step
+def _first_of(rates, feature):
+    """The first place of a feature that is fitted: tuples that have met nobody have no wait."""
+    return np.int64(WAITS) if feature == WAIT and knows_met(rates) else np.int64(0)
 
 
 @step
 def _excess(rates, stream, feature, places):
     """Hits over expected hits in total: the scale, which only the level is to carry."""
     hits = expected = 0.0
-    for place in range(places):
+    for place in range(_first_of(rates, feature), places):
         hits += _hits(rates, stream, feature, place)
         expected += rates.expected[place]
     return hits / expected if hits > 0.0 and expected > 0.0 else 1.0
@@ -167,7 +174,7 @@ def _fit_factor(rates, stream, feature, factor, cells):
     # Where age and wait cannot be told apart (a key that comes once has waited as long as it is
     # old), wait is drawn to 1 at each sweep, and age carries both: it knows what lies ahead.
     few = _FEW_WAITS if feature == WAIT else 1.0
-    for place in range(len(factor)):
+    for place in range(_first_of(rates, feature), len(factor)):
         hits = _hits(rates, stream, feature, place)
         factor[place] = (hits + few) / (scale * rates.expected[place] + few)
 
@@ -196,7 +203,7 @@ def _judge_level(rates, stream, clump):
 def _trust(rates, stream, feature, places, scale, clump):
     """How far differences between hits and expected hits are more than chance would make them."""
     seen = surprise = 0.0
-    for place in range(places):
+    for place in range(_first_of(rates, feature), places):
         expected = scale * rates.expected[place]
         if expected > 0.0:
             hits = _hits(rates, stream, feature, place)
@@ -244,7 +251,7 @@ def _judge_factor(rates, stream, feature, judged, clump):
     caution = _CAUTION * clump
     trust = _trust(rates, stream, feature, len(judged), scale, clump)
     least = np.inf
-    for place in range(len(judged)):
+    for place in range(_first_of(rates, feature), len(judged)):
         hits = _hits(rates, stream, feature, place)
         expected = scale * rates.expected[place]
         least = min(least, expected)
