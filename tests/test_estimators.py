@@ -399,8 +399,8 @@ def test_a_heap_gives_back_what_it_got_in_order(keys: list[tuple[int, int]]) -> 
 def test_a_group_has_its_first_at_the_root(steps: list[tuple[bool, int]], is_heap: bool) -> None:
     notes = np.zeros(len(steps) + 2, NOTE).view(np.recarray)
     needs = Needs(
-        priority=False, basis=True, born=False, cost=False, key=False, met=False, links=True,
-        below=is_heap,
+        priority=False, basis=True, born=False, cost=False, key=False, met=False,
+        last_met=False, links=True, below=is_heap,
     )  # fmt: skip
     slots = np.zeros(len(notes), SLOT).view(np.recarray)
     members = empty_members(slots, notes, needs)

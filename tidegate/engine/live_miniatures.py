@@ -34,7 +34,7 @@ MOST_TUPLES = 4096  # of the miniature that holds all
 FEWEST_TUPLES = 16
 FILLED = 0.8  # of the miniature that holds all, as far as that can be foreseen
 REFIT = 1.5  # memories follow the windows when these have changed by so much
-REFITS = 3  # as many readings does it cost to change what a miniature may hold
+REFITS = 10  # as many reviews does it cost to change what a miniature may hold
 # Policies that retain tuples of popular keys first.
 BY_KEY = ("auto", "value", "prob", "output", "simpprob", "dimpprob", "dgl")
 NOISE = 2.0  # results of a key come together

@@ -4,9 +4,9 @@ Law: a moment of review is reached before the first row at or after it is taken,
 depends on the rows that came before it, not on how they were cut into pushes. All that is held is
 inside the room of the miniatures.
 
-To read the miniatures costs time: arrivals and results earn a part of what they cost, and a reading
-spends it. Where that does not pay for the sample, half of its keys are dropped; where it does not
-pay for a reading, it is left out. The first are free, so that short streams have some.
+A review costs time: arrivals and results earn a part of what they cost, and a review spends it.
+Where that does not pay for the sample, half of its keys are dropped; where it does not pay for a
+review, the review is left out. The first are free, so that short streams have some.
 """
 
 from __future__ import annotations
@@ -39,12 +39,9 @@ if TYPE_CHECKING:
     from tidegate.engine.join_engine import JoinEngine
 
 SENTINEL, MINIATURES = 0.02, 0.05  # shares of the memory, where a target takes them
-FADE = 0.85  # of what miniatures found, per reading
-# In arrivals: what each earns, what is given at first, and what it costs to read a miniature, which
-# is more of them where they cost least.
-EARNED, GIVEN = 0.06, 200_000
-PER_READING, PER_READING_OF_QUICK = 3_300, 8_700
-QUICK = ("random", "recent", "until-expiry", "age")
+FADE = 0.85  # of what miniatures found, per review
+# In arrivals: what each earns, what is given at first, and what a miniature costs per review.
+EARNED, GIVEN, PER_REVIEW = 0.06, 120_000, 1000
 RESULTS = 0.1  # of an arrival, that a result costs
 PLENTY = 0.25  # of what was earned: if the sample costs less, it may grow
 FEW = 1000  # tuples between two reviews of a race
@@ -112,8 +109,6 @@ class Steering:
         # (_ARRIVED, _SAMPLED) tuples since the sample became smaller: all, and faded.
         self._counts, self._recent = np.zeros(2), np.zeros(2)
         self._earned, self._worked = float(GIVEN), 0.0
-        is_quick = spec.policy_choice.name in QUICK
-        self._per_reading = PER_READING_OF_QUICK if is_quick else PER_READING
         self._glance = np.zeros((2, 2))  # of the sentinel, at the last review
 
     def open(self, binding: Binding) -> None:
@@ -213,7 +208,7 @@ class Steering:
         return self.contract is not None and self.contract.target.of_importance
 
     def _read_miniatures(self, held: Miniatures, first: int, seen: NDArray[np.float64]) -> None:
-        cost = len(held.engines) * self._per_reading
+        cost = len(held.engines) * PER_REVIEW
         rows = len(held.engines) * self._counts[_SAMPLED]
         earned = EARNED * self._worked + GIVEN
         if not held.rate:
