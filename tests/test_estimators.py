@@ -278,7 +278,7 @@ def rates_of(
     rates.hits[0, match_rate.AGE, : len(age)] = hits.sum(axis=(0, 2))
     rates.hits[0, match_rate.WAIT, : len(wait)] = hits.sum(axis=(0, 1))
     rates.clumps[0, :2] = hits.sum()
-    for _ in range(100):
+    for _ in range(20):
         rate_fit.fit(rates)
     return rates
 
