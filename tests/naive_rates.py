@@ -155,7 +155,7 @@ class Rates:
             expected = self.expected(LEVEL, cells)
             hits = [self.hits_at(LEVEL, level) for level in range(LEVELS)]
             mean = (added(hits) + 1.0) / (added(expected) + opposite_weight + 1.0)
-            few = 1.0 if has_shadows else 8.0
+            few = 1.0 if has_shadows else 200.0 if keyless else 8.0
             self.factors[LEVEL] = [
                 (hit + few) / (trials + few / mean)
                 for hit, trials in zip(hits, expected, strict=True)

@@ -24,6 +24,7 @@ from tidegate.estimators.look_ahead import look_ahead
 from tidegate.estimators.match_rate import (
     AGE,
     HITS,
+    KEYED,
     LEVEL,
     LEVELS,
     SIDES,
@@ -41,7 +42,9 @@ POWERS = (-2.0, -1.0, -0.5, 0.0, 0.25, 0.5, 0.75, 1.0)
 _ENOUGH = 8.0  # hits, where they come one by one, to learn from
 _CAUTION = 4.0  # hits, where they come one by one, that would make a factor 1
 _FEW_WAITS = 8.0  # hits that would make the factor of a wait 1, while it is fitted
-_FEW_LEVELS = 8.0  # hits that would make that of a level the mean, where it says what was met
+# Hits that would make that of a level the mean, where it says what was met: beside the count of a
+# key, and alone.
+_FEW_LEVELS, _FEW_LEVELS_ALONE = 8.0, 200.0
 _SIGMAS = 1.0
 _AT_ITS_WORD = 2.0  # of log-likelihood that a power of 0 must gain over the count itself
 _FITS = 40  # in the weight of all tuples, which in the long run is that of five windows
@@ -144,7 +147,9 @@ def _fit_level(rates, stream, cells):
         trials += rates.expected[level]
     # Old tuples have met many or none, young ones a few: ages and levels can share what they
     # explain in many ways, and are drawn to the one with the least differences of levels.
-    few = _FEW_LEVELS if knows_met(rates) else 1.0
+    few = 1.0
+    if knows_met(rates):
+        few = _FEW_LEVELS if rates.told[KEYED] else _FEW_LEVELS_ALONE
     for level in range(LEVELS):
         mean = (total + 1.0) / (trials + rates.weight[1 - stream] + 1.0)
         hits = _hits(rates, stream, LEVEL, level)
