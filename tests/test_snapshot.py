@@ -86,3 +86,25 @@ def test_another_spec_is_refused(change: dict[str, object], sentence: str) -> No
     with pytest.raises(tg.TidegateError, match=sentence):
         tg.JoinEngine.restore(blob, SPEC.replace(**change))
     tg.JoinEngine.restore(blob, SPEC.replace(within={"left": 50, "right": 50}))
+
+
+def test_times_that_become_finer_are_no_damage() -> None:
+    """What came in one instant counts as spread up to the next, which then comes sooner."""
+    times = np.concatenate([np.repeat(np.arange(0, 4000, 100), 50), 3901 + np.arange(80) // 2])
+    tables = {}
+    for seed, name in enumerate(("left", "right"), start=1):
+        random = np.random.default_rng(seed)
+        columns = {
+            "k": random.integers(0, 5, len(times)),
+            "x": random.integers(0, 10**6, len(times)),
+        }
+        tables[name] = pa.table({"t": times, **columns})
+    spec = tg.JoinSpec(
+        on=["k", tg.band("x", -2, 2)], time="t", within=1000, memory=900, policy="value"
+    )
+    join, begin = tg.JoinEngine(spec), 0
+    for end in range(1900, len(times) + 1, 4):
+        join.push({name: table.slice(begin, end - begin) for name, table in tables.items()})
+        begin = end
+        restored = tg.JoinEngine.restore(join.snapshot(), spec)
+        assert restored.stats()["rows_out"] == join.stats()["rows_out"]

@@ -143,9 +143,10 @@ def rescale_moments(shed: Shed, scale: int) -> None:
     shift = match_rate.shift_for(int(rates.span[match_rate.SPAN]) // scale)
     finer = int(rates.span[match_rate.SHIFT])
     activity, shadow = rates.activity, shed.shadows.shadow
-    kept = [activity["last"], rates.exposed["moment"], shadow["last"], shadow["since"]]
-    kept.append(shed.members.last_met)
-    for moments in kept:
+    last_met = shed.members.last_met
+    for moments in (
+        activity["last"], rates.exposed["moment"], shadow["last"], shadow["since"], last_met
+    ):  # fmt: skip
         ago = ((now >> shift) - moments.astype(np.int64)) & _MOMENTS
         then = ((now - (ago << shift)) * scale >> finer) & _MOMENTS
         moments[...] = np.where(moments == match_rate.NEVER, moments, then)
@@ -194,6 +195,7 @@ def _check_members(shed: Shed, line: NDArray[np.int64]) -> None:
     else:
         now, shift = int(rates.clock[match_rate.NOW]), int(rates.span[match_rate.SHIFT])
         ago = ((now >> shift) - rates.exposed["moment"][places].astype(np.int64)) & _MOMENTS
-        age = newest - shed.members.slots.time[line] + int(rates.lump[match_rate.GAP])
-        young = ago <= (age >> shift) + 1
+        # Inside an instant the clock of waits is ahead of that of the windows.
+        ahead = max(0, now - int(shed.queues.now[rates.span[match_rate.CLOCK_OF]]))
+        young = ago <= (newest - shed.members.slots.time[line] + ahead >> shift) + 1
     require(young.all(), "a time is out of range")

@@ -382,8 +382,9 @@ def slot_bytes(shed: Shed) -> int:
     if rule.standing != BY_AGE:
         size += (queue.ENTRY.itemsize + (8 if len(shed.heaps.bases) > 1 else 0)) * 5 // 4
     if rule.keyed:
-        lines = 4 * key_lines.line_bytes(len(shed.queues))  # its key, and lines of the table
-        size += int(shed.frequency.keys.strides[0]) + -(-lines // 3)
+        # Its key, and lines of the table.
+        size += int(shed.frequency.keys.strides[0])
+        size += -(-3 * key_lines.line_bytes(len(shed.queues)) // 2)
     return size
 
 
